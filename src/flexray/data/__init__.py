@@ -1,0 +1,1 @@
+"""Datasets cut by party, and seeded mini-batches."""

@@ -1,0 +1,155 @@
+"""What a dataset is to flexray.
+
+A dataset is a small, picklable description. The driver asks it for its :class:`Outline`; each party's process asks
+it for that party's features alone, the server's (and, by default, the parties') for the labels. To add one, subclass
+:class:`Dataset` and name the class in the configuration: ``dataset._target_=my_package.MyDataset``.
+
+Shapes: n = samples of a split, b = samples of a batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from flexray.errors import DataError
+from flexray.tasks import LabelArray, Task
+
+Split = Literal["train", "val", "test"]
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+Array = npt.NDArray[Any]
+IdArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is known of a dataset before any feature is read.
+
+    Args:
+        parties: Names of the K parties, in order; letters, digits and ``_`` only.
+        sizes: Number of samples of each split; ``val`` may be 0.
+        task: Loss and metrics.
+        source: Where the samples come from: the user's ``files``, an installed ``package`` or ``synthetic``.
+    """
+
+    parties: tuple[str, ...]
+    sizes: Mapping[Split, int]
+    task: Task
+    source: Literal["files", "package", "synthetic"]
+
+
+class Features(Protocol):
+    """One party's features of one split."""
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, ids_b: IdArray, epoch: int) -> Tensor:
+        """Return the features of samples ``ids_b`` as a new tensor [b, *sample_shape].
+
+        ``epoch`` seeds random augmentation, so that all parties see the same crop of a sample.
+        """
+
+
+class Dataset(ABC):
+    """Features of all parties and the labels, split into train, val and test."""
+
+    @abstractmethod
+    def outline(self) -> Outline:
+        """Read names, sizes and task; cheap, no features are loaded."""
+
+    @abstractmethod
+    def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
+        """Load the features of party ``party`` (0-based) and nothing else; called once, in that party's process."""
+
+    @abstractmethod
+    def labels(self) -> Mapping[Split, LabelArray]:
+        """Load the labels of every split, checked by the task."""
+
+    def sample_ids(self, split: Split) -> npt.NDArray[Any]:
+        """Return the user's own IDs of a split's samples, for tables of predictions."""
+        return np.arange(self.outline().sizes[split])
+
+
+class ArrayFeatures:
+    """Features held in one array, in memory or memory-mapped.
+
+    Args:
+        array: [n, ...] numbers.
+        dtype: Type of the tensors that :meth:`batch` returns.
+        rows: Optional row numbers; sample i is ``array[rows[i]]``.
+    """
+
+    def __init__(self, array: Array, dtype: torch.dtype, rows: IdArray | None = None) -> None:
+        self._dtype = dtype
+        self._mapped = isinstance(array, np.memmap)
+        if not self._mapped:
+            array = np.ascontiguousarray(array if rows is None else array[rows], dtype=_numpy_type(dtype))
+            rows = None
+        self._array = array
+        self._rows = rows
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return tuple(self._array.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self._array) if self._rows is None else len(self._rows)
+
+    def batch(self, ids_b: IdArray, epoch: int) -> Tensor:
+        """Return the features of samples ``ids_b`` (``epoch`` is not used: nothing is augmented)."""
+        rows_b = ids_b if self._rows is None else self._rows[ids_b]
+        return torch.from_numpy(np.take(self._array, rows_b, axis=0)).to(self._dtype)
+
+
+def check_features(array_n: Array, where: str, first_row: int = 0) -> None:
+    """Refuse features that are not numbers, are empty, or hold NaN or infinity; ``where`` names file and party."""
+    if array_n.dtype == object or not (np.issubdtype(array_n.dtype, np.number) or array_n.dtype == np.bool_):
+        raise DataError(f"{where}: expected an array of numbers, got {array_n.dtype}")
+    if array_n.ndim < 2 or 0 in array_n.shape[1:]:
+        raise DataError(f"{where}: has no features (shape {array_n.shape}); expected [rows, features]")
+    if array_n.size == 0:
+        raise DataError(f"{where}: has no rows (shape {array_n.shape})")
+    if not np.issubdtype(array_n.dtype, np.inexact):
+        return
+    flat = array_n.reshape(len(array_n), -1)
+    if np.isfinite(flat.sum(dtype=np.float64)):
+        return
+    bad = np.argwhere(~np.isfinite(flat))
+    if bad.size:
+        row, column = bad[0]
+        raise DataError(
+            f"{where}: row {first_row + row}, feature {column} is {flat[row, column]}; expected finite numbers"
+        )
+
+
+def split_rows(total: int, test_fraction: float, val_fraction: float, seed: int) -> dict[Split, IdArray]:
+    """Cut ``total`` rows into train, val and test by one seeded permutation; each part keeps the rows' order."""
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(total)
+    tests, vals = round(total * test_fraction), round(total * val_fraction)
+    parts: dict[Split, IdArray] = {
+        "train": np.sort(order[tests + vals :]),
+        "val": np.sort(order[tests : tests + vals]),
+        "test": np.sort(order[:tests]),
+    }
+    if not parts["train"].size or not parts["test"].size:
+        raise DataError(
+            f"dataset: {total} rows with test_fraction={test_fraction:g} and val_fraction={val_fraction:g}"
+            " leave no training or no test samples"
+        )
+    return parts
+
+
+def _numpy_type(dtype: torch.dtype) -> npt.DTypeLike:
+    return np.float64 if dtype == torch.float64 else np.float32

@@ -1,0 +1,72 @@
+"""Mini-batches drawn from one seed that every party knows, so that nothing else is exchanged (SPEC 2).
+
+Shapes: b = samples of a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from flexray.data.base import IdArray
+from flexray.errors import ConfigError
+from flexray.seeds import generator
+
+
+class Batch(NamedTuple):
+    """Sample IDs of one global round (VAFL: of one turn of a party)."""
+
+    ids_b: IdArray
+    epoch: int
+
+
+@dataclass
+class BatchStream:
+    """The sequence of mini-batches of a run.
+
+    By default every epoch is a fresh permutation cut into batches of ``size``; a short last batch is kept. A last
+    batch of one single sample joins the batch before it, since batch normalization cannot train on one sample.
+
+    Args:
+        num_samples: N, the number of training samples.
+        size: B, the batch size, 1 .. N.
+        seed: The run's seed.
+        stream: Name of the stream; VAFL gives each party its own.
+        replacement: Draw B of the N samples uniformly with replacement instead; an epoch is still N / B batches.
+        drop_last: Leave out the short last batch of an epoch.
+    """
+
+    num_samples: int
+    size: int
+    seed: int
+    stream: str = "batches"
+    replacement: bool = False
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size <= self.num_samples:
+            raise ConfigError(
+                f"dataset.batch_size: expected 1 to {self.num_samples} (the number of training samples), got {self.size}"
+            )
+        self._epoch = -1
+        self._order: IdArray | None = None
+
+    @property
+    def per_epoch(self) -> int:
+        """Number of batches in one epoch."""
+        whole, rest = divmod(self.num_samples, self.size)
+        joins = rest == 1 and self.size > 1
+        return whole + (1 if rest and not self.drop_last and not joins else 0)
+
+    def batch(self, index: int) -> Batch:
+        """Return batch ``index`` (0-based, counted over the whole run)."""
+        epoch, place = divmod(index, self.per_epoch)
+        if self.replacement:
+            draw = generator(self.seed, self.stream, "draw", index)
+            return Batch(draw.integers(self.num_samples, size=self.size), epoch)
+        if self._order is None or epoch != self._epoch:
+            self._order = generator(self.seed, self.stream, "epoch", epoch).permutation(self.num_samples)
+            self._epoch = epoch
+        start = place * self.size
+        last = place == self.per_epoch - 1 and not self.drop_last
+        return Batch(self._order[start : None if last else start + self.size], epoch)

@@ -1,0 +1,79 @@
+"""What can go wrong, as a tree.
+
+::
+
+    FlexrayError
+    ├── UserError            a mistake in what the user gave: one line, exit status 2
+    │   ├── ConfigError      a key of the configuration
+    │   ├── DataError        a file, row or column of the data
+    │   ├── ResourceError    the machine or cluster cannot meet the demand
+    │   └── RunFolderError   a run folder that cannot be read or written
+    └── ParticipantError     code of a party or of the server raised: exit status 1, traceback once
+
+Every message names the key, file, row or participant at fault and says what was expected.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FlexrayError(Exception):
+    """Base of all errors that flexray raises on purpose."""
+
+    exit_status = 1
+
+
+class UserError(FlexrayError, ValueError):
+    """A mistake in what the user gave; the message is one line."""
+
+    exit_status = 2
+
+
+class ConfigError(UserError):
+    """A key of the configuration is unknown, of the wrong type or out of range."""
+
+
+class DataError(UserError):
+    """A file, row or column of the data cannot be used as it is."""
+
+
+class ResourceError(UserError):
+    """More CPUs, GPUs or custom resources are asked for than there are."""
+
+
+class RunFolderError(UserError):
+    """A run folder cannot be read or written."""
+
+
+class ParticipantError(FlexrayError, RuntimeError):
+    """Code of one participant raised (a user's model, optimizer or dataset).
+
+    It carries text only, so that it survives pickling whatever the cause was.
+
+    Args:
+        participant: Name of the party, or ``server``.
+        phase: What it was doing, for example ``round 3``.
+        cause: Type and message of the original exception.
+        trace: The original traceback as text.
+    """
+
+    def __init__(self, participant: str, phase: str, cause: str, trace: str = "") -> None:
+        super().__init__(participant, phase, cause, trace)
+        self.participant = participant
+        self.phase = phase
+        self.cause = cause
+        self.trace = trace
+
+    def __str__(self) -> str:
+        return f"{self.participant} failed in {self.phase}: {self.cause}"
+
+
+def near_match(word: str, choices: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the closest choice, or the list of choices if none is close."""
+    known = sorted(set(choices))
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; expected one of: {', '.join(known)}" if known else ""

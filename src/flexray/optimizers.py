@@ -1,0 +1,206 @@
+"""Local optimizers and the weights that they put on gradients (SPEC 3; paper, Section IV).
+
+A local optimizer turns the gradients g_0 .. g_{tau-1} of one round into a move that can be written as::
+
+    theta^tau - theta^0 = -eta * sum_t w_t g_t
+
+The weights w_t enter the theory and the adaptive learning rate. To add an optimizer, subclass
+:class:`LocalOptimizer` and name the class in the configuration: ``optimizer._target_=my_package.MyOptimizer``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flexray.errors import ConfigError
+
+Step = Callable[[Sequence[Tensor]], None]
+"""Applies one local iteration, given the gradients in the order of the parameters."""
+
+
+class LocalOptimizer(ABC):
+    """How one participant uses the gradients of a round."""
+
+    in_theory: bool = True
+    """Whether :meth:`weights` is exact. If not, the run's log says so and w_bar is taken as 1."""
+
+    @abstractmethod
+    def begin(self, params: Sequence[Tensor], lr: float) -> Step:
+        """Start a round with fresh state and return the step function.
+
+        Args:
+            params: The participant's parameters theta^0, changed in place by every step.
+            lr: The learning rate eta of this round.
+        """
+
+    def weights(self, tau: int, lr: float) -> tuple[float, ...]:
+        """Return w_0 .. w_{tau-1} for ``tau`` local iterations at learning rate ``lr``."""
+        return (1.0,) * tau
+
+    def max_weight(self, tau: int, lr: float) -> float:
+        """Return w_bar, the largest of the weights (1 for no iterations)."""
+        return max(self.weights(tau, lr), default=1.0)
+
+
+class LocalSGD(LocalOptimizer):
+    """SGD, optionally with local momentum, a proximal term, rates that vary inside the round, and L2.
+
+    With d_t = theta_t - theta_0 and g_t including the L2 term, one step is::
+
+        u_t = rho u_{t-1} + g_t                              (u_{-1} = 0 in every round)
+        theta_{t+1} = theta_t - eta s_t (u_t + mu d_t)
+
+    Momentum gathers gradients only; the proximal pull acts beside it (as in FedNova), so that with s_t = 1 the
+    weights are w_t = (a^n - rho^n) / (a - rho) with a = 1 - eta mu and n = tau - t, which is the paper's momentum
+    weight for mu = 0 and its proximal weight for rho = 0.
+
+    Args:
+        momentum: rho in [0, 1).
+        proximal: mu >= 0.
+        local_rates: s_t, one positive number per local iteration; after the last one, the last holds.
+        l2: lambda >= 0; adds lambda * theta to every gradient, after clipping.
+    """
+
+    def __init__(
+        self,
+        momentum: float = 0.0,
+        proximal: float = 0.0,
+        local_rates: Sequence[float] | None = None,
+        l2: float = 0.0,
+    ) -> None:
+        self.momentum = _number("momentum", momentum, low=0.0, below=1.0)
+        self.proximal = _number("proximal", proximal, low=0.0)
+        self.l2 = _number("l2", l2, low=0.0)
+        self.local_rates = _rates(local_rates)
+
+    def begin(self, params: Sequence[Tensor], lr: float) -> Step:  # noqa: D102
+        params = list(params)
+        start = [p.detach().clone() for p in params] if self.proximal else []
+        velocity: list[Tensor] = []
+        rate = self._rate_iterator(lr)
+
+        def step(grads: Sequence[Tensor]) -> None:
+            nonlocal velocity
+            with torch.no_grad():
+                move = torch._foreach_add(grads, params, alpha=self.l2) if self.l2 else list(grads)
+                if self.momentum:
+                    if velocity:
+                        torch._foreach_mul_(velocity, self.momentum)
+                        torch._foreach_add_(velocity, move)
+                    else:
+                        velocity = [g.clone() for g in move]
+                    move = velocity
+                if self.proximal:
+                    pull = torch._foreach_sub(params, start)
+                    move = torch._foreach_add(move, pull, alpha=self.proximal)
+                torch._foreach_add_(params, move, alpha=-rate())
+
+        return step
+
+    def _rate_iterator(self, lr: float) -> Callable[[], float]:
+        """Return a function that gives eta s_0, eta s_1, ... call by call."""
+        if not self.local_rates:
+            return lambda: lr
+        steps = iter(range(1 << 62))
+        last = len(self.local_rates) - 1
+        return lambda: lr * self.local_rates[min(next(steps), last)]
+
+    def weights(self, tau: int, lr: float) -> tuple[float, ...]:  # noqa: D102
+        return _weights(self.momentum, self.proximal * lr, self.local_rates, tau)
+
+
+@lru_cache(maxsize=4096)
+def _weights(rho: float, eta_mu: float, rates: tuple[float, ...], tau: int) -> tuple[float, ...]:
+    """Weights by the backward recursion of the update rule, exact for every combination.
+
+    Let c_t be the factor by which u_t moves theta^tau and w_t the factor of g_t. Going backwards,
+    c_t = s_t * prod_{q>t} (1 - s_q eta mu) and w_t = c_t + rho w_{t+1}.
+    """
+    weights = [0.0] * tau
+    decay, following = 1.0, 0.0
+    for t in reversed(range(tau)):
+        s_t = rates[min(t, len(rates) - 1)] if rates else 1.0
+        weights[t] = following = s_t * decay + rho * following
+        decay *= 1.0 - s_t * eta_mu
+    return tuple(weights)
+
+
+class TorchOptimizer(LocalOptimizer):
+    """Any optimizer class of ``torch.optim``: allowed, outside the theory, w_bar taken as 1.
+
+    Args:
+        name: Class name in ``torch.optim`` (``Adam``) or a full import path.
+        keep_state: Keep moments from one round to the next. The default starts each round afresh, as SPEC 2 asks.
+        options: Further arguments of the class, without ``lr``.
+    """
+
+    in_theory = False
+
+    def __init__(self, name: str, keep_state: bool = False, **options: Any) -> None:
+        self.name = name
+        self.keep_state = keep_state
+        self.options = options
+        self._kept: torch.optim.Optimizer | None = None
+        self._build([torch.zeros(1, requires_grad=True)], lr=0.1)  # a bad name or option is refused here
+
+    @cached_property
+    def _class(self) -> type[torch.optim.Optimizer]:
+        module, _, name = self.name.rpartition(".")
+        found = getattr(importlib.import_module(module or "torch.optim"), name, None)
+        if not (isinstance(found, type) and issubclass(found, torch.optim.Optimizer)):
+            raise ConfigError(f"optimizer.name: expected a class of torch.optim such as 'Adam', got '{self.name}'")
+        return found
+
+    def _build(self, params: Sequence[Tensor], lr: float) -> torch.optim.Optimizer:
+        try:
+            return self._class(params, lr=lr, **self.options)
+        except (TypeError, ValueError, ModuleNotFoundError) as error:
+            raise ConfigError(f"optimizer ({self.name}): {error}") from error
+
+    def begin(self, params: Sequence[Tensor], lr: float) -> Step:  # noqa: D102
+        optimizer = self._kept
+        if optimizer is None:
+            optimizer = self._build(params, lr)
+            self._kept = optimizer if self.keep_state else None
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+
+        def step(grads: Sequence[Tensor]) -> None:
+            for param, grad in zip(params, grads, strict=True):
+                param.grad = grad
+            optimizer.step()
+
+        return step
+
+
+def clip_gradients(grads: Sequence[Tensor], max_norm: float) -> None:
+    """Scale ``grads`` in place so that their joint Euclidean norm is at most ``max_norm``."""
+    norm = torch.nn.utils.get_total_norm(list(grads))
+    torch._foreach_mul_(list(grads), torch.clamp(max_norm / (norm + 1e-6), max=1.0))
+
+
+def _number(key: str, value: float, low: float, below: float | None = None) -> float:
+    expected = f"a number in [{low:g}, {below:g})" if below is not None else f"a number of at least {low:g}"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"optimizer.{key}: expected {expected}, got {value!r}")
+    if not (value >= low and (below is None or value < below) and value != float("inf")):
+        raise ConfigError(f"optimizer.{key}: expected {expected}, got {value!r}")
+    return float(value)
+
+
+def _rates(rates: Sequence[float] | None) -> tuple[float, ...]:
+    if rates is None:
+        return ()
+    if not isinstance(rates, Sequence) or isinstance(rates, str) or not rates:
+        raise ConfigError(f"optimizer.local_rates: expected a list of positive numbers, got {rates!r}")
+    for rate in rates:
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < float("inf"):
+            raise ConfigError(f"optimizer.local_rates: expected positive numbers, got {rate!r}")
+    return tuple(float(r) for r in rates)

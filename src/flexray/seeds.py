@@ -1,0 +1,32 @@
+"""Random streams, one per purpose, derived from the run's seed (SPEC 9).
+
+Every stream is named by a path such as ``(seed, "batches")`` or ``(seed, 3, "round", 17)``. Nothing is carried
+from one round to the next, so a stream is the same in whatever process it is drawn, and a resumed run needs no
+stored generator state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import torch
+
+
+def derive(seed: int, *path: int | str) -> int:
+    """Return a 63-bit seed for the stream named by ``path``."""
+    text = repr((seed, *path)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1
+
+
+def generator(seed: int, *path: int | str) -> np.random.Generator:
+    """Return a NumPy generator for the stream named by ``path``."""
+    return np.random.Generator(np.random.PCG64(derive(seed, *path)))
+
+
+def seed_torch(seed: int, *path: int | str) -> None:
+    """Point torch's global generators (initial weights, dropout) at the stream named by ``path``."""
+    number = derive(seed, *path)
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed(number)

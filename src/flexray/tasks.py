@@ -1,0 +1,109 @@
+"""Losses and metrics, by kind of label.
+
+Shapes: b = samples of a batch, n = samples of a split, c = classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from flexray.errors import ConfigError, DataError, near_match
+
+LabelArray = npt.NDArray[np.int64] | npt.NDArray[np.floating]
+
+LOSSES = ("cross_entropy", "l1", "mse")
+METRICS = {"cross_entropy": ("loss", "top1", "top5"), "l1": ("loss", "mae"), "mse": ("loss", "mae", "mse")}
+LOWER_IS_BETTER = frozenset({"loss", "mae", "mse"})
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the labels mean.
+
+    Args:
+        loss: ``cross_entropy`` (labels are class numbers 0 .. num_outputs-1), ``l1`` or ``mse`` (labels are numbers).
+        num_outputs: Width of the prediction: the number of classes, or 1.
+    """
+
+    loss: Literal["cross_entropy", "l1", "mse"]
+    num_outputs: int
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise ConfigError(f"dataset.loss: unknown loss '{self.loss}'{near_match(self.loss, LOSSES)}")
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether labels are class numbers."""
+        return self.loss == "cross_entropy"
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of what :meth:`evaluate` returns."""
+        return METRICS[self.loss]
+
+    def check_labels(self, labels_n: LabelArray, where: str) -> LabelArray:
+        """Return the labels in the type that the loss takes; refuse what it cannot take, naming file and row."""
+        if self.is_classification:
+            return self._check_classes(labels_n, where)
+        values = np.asarray(labels_n, dtype=np.float64).reshape(len(labels_n), -1)
+        if values.shape[1] != 1:
+            raise DataError(f"{where}: expected one number per row for loss '{self.loss}', got {values.shape[1]}")
+        bad = np.flatnonzero(~np.isfinite(values[:, 0]))
+        if bad.size:
+            raise DataError(f"{where}: row {bad[0]}: label {values[bad[0], 0]} is not a finite number")
+        return values[:, 0]
+
+    def _check_classes(self, labels_n: LabelArray, where: str) -> LabelArray:
+        labels = np.asarray(labels_n)
+        if labels.ndim != 1:
+            raise DataError(f"{where}: expected one class number per row, got an array of shape {labels.shape}")
+        if not np.issubdtype(labels.dtype, np.number) and labels.dtype != np.bool_:
+            raise DataError(f"{where}: expected class numbers, got {labels.dtype}")
+        whole = np.asarray(labels, dtype=np.float64)
+        bad = np.flatnonzero(~((whole >= 0) & (whole < self.num_outputs) & (whole == np.floor(whole))))
+        if bad.size:
+            raise DataError(
+                f"{where}: row {bad[0]}: label {labels[bad[0]]} is out of range,"
+                f" expected a whole number from 0 to {self.num_outputs - 1}"
+            )
+        return labels.astype(np.int64)
+
+    def loss_fn(self, prediction_bc: Tensor, labels_b: Tensor) -> Tensor:
+        """Return the mean loss of a batch (a scalar that carries gradients)."""
+        if self.loss == "cross_entropy":
+            return functional.cross_entropy(prediction_bc, labels_b)
+        if self.loss == "l1":
+            return functional.l1_loss(prediction_bc[:, 0], labels_b)
+        return functional.mse_loss(prediction_bc[:, 0], labels_b)
+
+    def evaluate(self, prediction_nc: Tensor, labels_n: Tensor) -> dict[str, float]:
+        """Return loss and metrics of a whole split; accuracies are fractions of 1."""
+        result = {"loss": float(self.loss_fn(prediction_nc, labels_n))}
+        if self.is_classification:
+            result["top1"] = _top_k(prediction_nc, labels_n, 1)
+            result["top5"] = _top_k(prediction_nc, labels_n, min(5, self.num_outputs))
+            return result
+        error_n = prediction_nc[:, 0] - labels_n
+        result["mae"] = float(error_n.abs().mean())
+        if self.loss == "mse":
+            result["mse"] = float(error_n.square().mean())
+        return result
+
+
+def meets(metric: str, value: float, target: float) -> bool:
+    """Whether ``value`` is at least as good as ``target`` (``metric`` may carry a ``test_`` prefix)."""
+    lower = metric.rpartition("_")[2] in LOWER_IS_BETTER
+    return value <= target if lower else value >= target
+
+
+def _top_k(prediction_nc: Tensor, labels_n: Tensor, k: int) -> float:
+    best_nk = torch.topk(prediction_nc, k, dim=1).indices
+    return float((best_nk == labels_n[:, None]).any(dim=1).double().mean())
