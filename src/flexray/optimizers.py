@@ -89,7 +89,7 @@ class LocalSGD(LocalOptimizer):
         def step(grads: Sequence[Tensor]) -> None:
             nonlocal velocity
             with torch.no_grad():
-                move = torch._foreach_add(grads, params, alpha=self.l2) if self.l2 else list(grads)
+                move = torch._foreach_add(list(grads), params, alpha=self.l2) if self.l2 else list(grads)
                 if self.momentum:
                     if velocity:
                         torch._foreach_mul_(velocity, self.momentum)
@@ -151,7 +151,7 @@ class TorchOptimizer(LocalOptimizer):
         self._build([torch.zeros(1, requires_grad=True)], lr=0.1)  # a bad name or option is refused here
 
     @cached_property
-    def _class(self) -> type[torch.optim.Optimizer]:
+    def _class(self) -> Callable[..., torch.optim.Optimizer]:
         module, _, name = self.name.rpartition(".")
         found = getattr(importlib.import_module(module or "torch.optim"), name, None)
         if not (isinstance(found, type) and issubclass(found, torch.optim.Optimizer)):
@@ -198,7 +198,7 @@ def _number(key: str, value: float, low: float, below: float | None = None) -> f
 def _rates(rates: Sequence[float] | None) -> tuple[float, ...]:
     if rates is None:
         return ()
-    if not isinstance(rates, Sequence) or isinstance(rates, str) or not rates:
+    if not isinstance(rates, list | tuple) or not rates:
         raise ConfigError(f"optimizer.local_rates: expected a list of positive numbers, got {rates!r}")
     for rate in rates:
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < float("inf"):

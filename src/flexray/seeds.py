@@ -28,5 +28,5 @@ def seed_torch(seed: int, *path: int | str) -> None:
     """Point torch's global generators (initial weights, dropout) at the stream named by ``path``."""
     number = derive(seed, *path)
     torch.default_generator.manual_seed(number)
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed(number)

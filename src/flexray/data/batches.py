@@ -46,7 +46,8 @@ class BatchStream:
     def __post_init__(self) -> None:
         if not 1 <= self.size <= self.num_samples:
             raise ConfigError(
-                f"dataset.batch_size: expected 1 to {self.num_samples} (the number of training samples), got {self.size}"
+                f"dataset.batch_size: expected 1 to {self.num_samples} (the number of training samples),"
+                f" got {self.size}"
             )
         self._epoch = -1
         self._order: IdArray | None = None

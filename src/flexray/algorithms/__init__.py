@@ -1,0 +1,1 @@
+"""The algorithms: given speeds and the last reports, each returns a plan."""

@@ -1,0 +1,73 @@
+"""Adaptive Flex-VFL (paper, Algorithm 2).
+
+As Flex-VFL, and at the end of every round::
+
+    every participant reports tau_k^r and w_bar_k^r
+    the server sets eta_k^{r+1} = A_k / (tau_k^r w_bar_k^r)
+
+The first rate uses tau_k^0 and w_bar_k^0, known from the speeds or found by a dummy round.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from flexray.algorithms.base import Moment, Plan, System
+from flexray.algorithms.flex import FlexVFL
+from flexray.errors import ConfigError, near_match
+
+FIRST = ("speeds", "dummy")
+
+
+class AdaptiveFlexVFL(FlexVFL):
+    """Flex-VFL with learning rates that follow the parties' speeds and optimizer weights.
+
+    Args:
+        system: The participants.
+        weighted: Divide by w_bar (the paper). Without it the rule is that of the published code: A_k is the first
+            rate, and eta <- eta * tau_before / tau_now.
+        first: How tau^0 is found: ``speeds`` (known beforehand) or ``dummy`` (a round that takes its time and changes
+            nothing).
+    """
+
+    needs_reports = True
+
+    def __init__(self, system: System, weighted: bool = True, first: Literal["speeds", "dummy"] = "speeds") -> None:
+        super().__init__(system)
+        if first not in FIRST:
+            raise ConfigError(f"adaptive.first: unknown value '{first}'{near_match(first, FIRST)}")
+        self.weighted = weighted
+        self.first = first
+        self._first_tau: tuple[int, ...] = ()
+
+    def preparation_units(self, now: Moment) -> float:  # noqa: D102
+        return super().plan(now).duration_units if self.first == "dummy" else 0.0
+
+    def plan(self, now: Moment) -> Plan:  # noqa: D102
+        tau = self.iterations_by_timeout(now)
+        return self.make_plan(now, tau, self.system.timeout_units, self._rates(now, tau))
+
+    def _rates(self, now: Moment, tau_now: tuple[int, ...]) -> tuple[float, ...]:
+        system = self.system
+        if now.reports is None:
+            self._first_tau = tau_now
+            tau_last = tau_now
+            w_bar = tuple(o.max_weight(t, 0.0) for o, t in zip(system.optimizers, tau_now, strict=True))
+        else:
+            tau_last = tuple(report.tau for report in now.reports)
+            w_bar = tuple(report.max_weight for report in now.reports)
+        if self.weighted:
+            return tuple(a / (max(1, t) * w) for a, t, w in zip(system.base_rates, tau_last, w_bar, strict=True))
+        return tuple(
+            a * max(1, t0) / max(1, t) for a, t0, t in zip(system.base_rates, self._first_tau, tau_last, strict=True)
+        )
+
+
+def static_rates(system: System) -> tuple[float, ...]:
+    """Return eta_k = A_k / (tau_max w_bar(tau_max)), tau_max being the iterations at zero utilization (SPEC 4)."""
+    idle = Moment(round=0, sim_time=0.0, utilization=(0.0,) * len(system.names))
+    tau_max = FlexVFL(system).iterations_by_timeout(idle)
+    return tuple(
+        a / (max(1, t) * o.max_weight(t, 0.0))
+        for a, t, o in zip(system.base_rates, tau_max, system.optimizers, strict=True)
+    )

@@ -1,0 +1,155 @@
+"""What an algorithm knows and what it returns.
+
+Every tuple holds the parties 1..K, then the server, unless its name says ``party``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flexray.errors import ConfigError
+from flexray.messages import Report
+from flexray.optimizers import LocalOptimizer
+from flexray.simulation.speeds import local_iterations, unit_time
+
+
+@dataclass(frozen=True)
+class System:
+    """The participants as they are for the whole run.
+
+    Args:
+        names: Participant names; the last is ``server``.
+        base_units: Units per local iteration at zero utilization.
+        timeout_units: t_o.
+        party_comm_units: t_comm of every party (round trip).
+        lr: Fixed learning rates eta_k.
+        base_rates: A_k of the adaptive rule.
+        optimizers: Local optimizers.
+        frozen: Whether a participant takes no local iterations at all.
+    """
+
+    names: tuple[str, ...]
+    base_units: tuple[float, ...]
+    timeout_units: float
+    party_comm_units: tuple[float, ...]
+    lr: tuple[float, ...]
+    base_rates: tuple[float, ...]
+    optimizers: tuple[LocalOptimizer, ...]
+    frozen: tuple[bool, ...]
+
+    @property
+    def round_comm_units(self) -> float:
+        """What a synchronous round waits for: the slowest link."""
+        return max(self.party_comm_units)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is known when a round (VAFL: a turn) starts.
+
+    Args:
+        round: 0-based index.
+        sim_time: Simulated time in units.
+        utilization: CPU utilizations.
+        reports: Reports of the round before; None in the first round, or if the algorithm does not ask for them.
+    """
+
+    round: int
+    sim_time: float
+    utilization: tuple[float, ...]
+    reports: tuple[Report, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every participant does in a round and how long the round lasts.
+
+    Args:
+        tau: Local iterations.
+        lr: Learning rates, before decay.
+        duration_units: Length of the round, communication included.
+        comm_units: The part of it that is communication.
+        unit_times: Units per local iteration.
+    """
+
+    tau: tuple[int, ...]
+    lr: tuple[float, ...]
+    duration_units: float
+    comm_units: float
+    unit_times: tuple[float, ...]
+
+
+class RoundAlgorithm(ABC):
+    """An algorithm of global rounds that all participants share.
+
+    To add one, subclass this, write :meth:`plan`, and name the class: ``algo._target_=my_package.MyAlgorithm``.
+    """
+
+    needs_reports: bool = False
+    """Whether :meth:`plan` reads the reports of the round before (the driver then cannot submit ahead)."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+
+    @abstractmethod
+    def plan(self, now: Moment) -> Plan:
+        """Return the plan of the round that starts now."""
+
+    def preparation_units(self, now: Moment) -> float:
+        """Return the simulated time that passes before the first round."""
+        return 0.0
+
+    def iterations_by_timeout(self, now: Moment) -> tuple[int, ...]:
+        """Return tau of every participant within the timeout, 0 for a frozen one."""
+        system = self.system
+        return tuple(
+            0 if frozen else local_iterations(system.timeout_units, base, c)
+            for base, c, frozen in zip(system.base_units, now.utilization, system.frozen, strict=True)
+        )
+
+    def same_for_all(self, tau: int) -> tuple[int, ...]:
+        """Return ``tau`` for every participant, 0 for a frozen one."""
+        return tuple(0 if frozen else tau for frozen in self.system.frozen)
+
+    def unit_times(self, now: Moment) -> tuple[float, ...]:
+        """Return the units that one local iteration takes."""
+        return tuple(unit_time(base, c) for base, c in zip(self.system.base_units, now.utilization, strict=True))
+
+    def slowest_unit(self, now: Moment) -> float:
+        """Return the longest unit time among those who compute; refuse one that never ends."""
+        computing = [(t, k) for k, t in enumerate(self.unit_times(now)) if not self.system.frozen[k]]
+        slowest, k = max(computing)
+        if math.isinf(slowest):
+            raise ConfigError(
+                f"speeds: {self.system.names[k]} is at utilization 1 in round {now.round + 1}, so"
+                f" {type(self).__name__} would wait for it for ever; expected a utilization below 1"
+            )
+        return slowest
+
+    def make_plan(
+        self, now: Moment, tau: Sequence[int], computing_units: float, lr: Sequence[float] | None = None
+    ) -> Plan:
+        """Return the plan of a round that computes for ``computing_units``, then communicates.
+
+        The learning rates are the fixed ones unless ``lr`` is given.
+        """
+        comm = self.system.round_comm_units
+        return Plan(tuple(tau), tuple(lr or self.system.lr), computing_units + comm, comm, self.unit_times(now))
+
+
+class EventAlgorithm(ABC):
+    """An algorithm in which parties take turns, each at its own pace."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+
+    @abstractmethod
+    def turn_units(self, party: int, now: Moment) -> float:
+        """Return how long the turn of ``party`` (0-based) that starts now lasts."""
+
+    @abstractmethod
+    def plan(self, party: int, now: Moment) -> Plan:
+        """Return what the participants do when that turn ends."""

@@ -1,0 +1,15 @@
+"""P-BCD, parallel block coordinate descent (paper, Section VI: baselines): one local iteration a round.
+
+The round lasts as long as the slowest participant's iteration, plus t_comm; no timeout is involved.
+"""
+
+from __future__ import annotations
+
+from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
+
+
+class PBCD(RoundAlgorithm):
+    """Every participant takes exactly one local iteration per round."""
+
+    def plan(self, now: Moment) -> Plan:  # noqa: D102
+        return self.make_plan(now, self.same_for_all(1), self.slowest_unit(now))

@@ -1,0 +1,26 @@
+"""Sync-Min-VFL and Sync-Max-VFL (paper, Section VI: baselines): the same number of local iterations for all.
+
+Sync-Min: tau = min_k tau_k within the timeout; the round lasts t_o + t_comm.
+Sync-Max: tau = max_k tau_k; the round waits until the slowest has taken them all.
+The server counts among the participants.
+"""
+
+from __future__ import annotations
+
+from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
+
+
+class SyncMinVFL(RoundAlgorithm):
+    """All take as many local iterations as the slowest can within the timeout."""
+
+    def plan(self, now: Moment) -> Plan:  # noqa: D102
+        tau = min(t for t in self.iterations_by_timeout(now) if t > 0)
+        return self.make_plan(now, self.same_for_all(tau), self.system.timeout_units)
+
+
+class SyncMaxVFL(RoundAlgorithm):
+    """All take as many local iterations as the fastest can within the timeout, however long it takes."""
+
+    def plan(self, now: Moment) -> Plan:  # noqa: D102
+        tau = max(self.iterations_by_timeout(now))
+        return self.make_plan(now, self.same_for_all(tau), tau * self.slowest_unit(now))

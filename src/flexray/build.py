@@ -1,0 +1,304 @@
+"""From configuration to objects. Below this module there are plain arguments and frozen dataclasses only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from flexray.algorithms.adaptive import static_rates
+from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
+from flexray.build_speeds import build_speeds
+from flexray.cluster import ClusterPlan, HostSpec, host_name, place
+from flexray.components import component, make
+from flexray.data.base import Dataset, Outline
+from flexray.errors import ConfigError, near_match
+from flexray.experiment import Experiment, LearningRateDecay, Limits, Target
+from flexray.optimizers import LocalOptimizer
+from flexray.participants import SERVER, SERVER_INDEX, ParticipantSpec, Shared
+from flexray.runtime.inprocess import InProcess
+from flexray.tasks import Task
+from flexray.values import not_negative, number, participant, positive, resolve, whole
+
+Config = Mapping[str, Any]
+"""The composed configuration as plain dictionaries and lists."""
+
+BATCH_KEYS = ("batch_size", "replacement", "drop_last")
+OVERRIDES = ("model", "optimizer", "clip_norm", "resources")
+PACKED, LOCAL, RAY, INLINE = "packed", "local", "ray", "inline"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run and where it runs.
+
+    Args:
+        algo: Name of the chosen algorithm.
+        dataset: Name of the chosen dataset.
+        experiment: What determines its numbers.
+        cluster: What it asks of the cluster.
+        timeline_rounds: Rounds that ``timeline.json`` shows.
+        progress: Show progress.
+    """
+
+    algo: str
+    dataset: str
+    experiment: Experiment
+    cluster: ClusterPlan
+    timeline_rounds: int = 1000
+    progress: bool = True
+
+
+def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
+    """Build a run.
+
+    Args:
+        config: The composed configuration.
+        algo: Name of the chosen algorithm.
+        dataset: Name of the chosen dataset.
+        base_dir: Folder that relative paths start from.
+
+    Raises:
+        flexray.errors.UserError: Something in the configuration or the data is wrong.
+    """
+    data = build_dataset(config, base_dir)
+    outline = data.outline()
+    names = (*outline.parties, SERVER)
+    participants = _participants(config, names)
+    shared = _shared(config, data, outline, participants[-1])
+    timeout, speeds = build_speeds(config, dataset, names)
+    system = _system(config, names, participants, timeout, speeds.base_units)
+    experiment = Experiment(
+        shared=shared,
+        parties=participants[:-1],
+        algorithm=_algorithm(config, system),
+        speeds=speeds,
+        decays=_decays(config, names),
+        limits=_limits(config),
+        target=_target(config, outline),
+        eval_every=_optional_whole(config, "eval_every"),
+        eval_train=config["eval_train"],
+    )
+    shared.batches()  # refuses a bad batch size
+    cluster = _cluster(config, dataset, names)
+    rounds = whole("timeline_rounds", config["timeline_rounds"], low=0)
+    return Job(algo, dataset, experiment, cluster, rounds, config["progress"])
+
+
+def build_dataset(config: Config, base_dir: Path) -> Dataset:
+    """Build the dataset; relative paths start from ``base_dir``."""
+    node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
+    if node.get("path") is not None:
+        node["path"] = _absolute("dataset.path", node["path"], base_dir)
+    if isinstance(node.get("files"), Mapping):
+        node["files"] = {k: _absolute(f"dataset.files.{k}", v, base_dir) for k, v in node["files"].items()}
+    dataset = make("dataset", node)
+    if not isinstance(dataset, Dataset):
+        raise ConfigError(f"dataset._target_: expected a flexray.data.base.Dataset, got {type(dataset).__name__}")
+    return dataset
+
+
+def _absolute(key: str, path: Any, base_dir: Path) -> str:
+    if not isinstance(path, str) or not path:
+        raise ConfigError(f"{key}: expected a path, got {path!r}")
+    return os.fspath(base_dir / Path(path).expanduser())
+
+
+def _shared(config: Config, data: Dataset, outline: Outline, server: ParticipantSpec) -> Shared:
+    dtype = config["dtype"]
+    if dtype not in ("float32", "float64"):
+        raise ConfigError(f"dtype: expected float32 or float64, got {dtype!r}")
+    return Shared(
+        dataset=data,
+        outline=outline,
+        server=server,
+        seed=whole("seed", config["seed"], low=0),
+        batch_size=whole("dataset.batch_size", config["dataset"].get("batch_size"), low=1),
+        replacement=bool(config["dataset"].get("replacement", False)),
+        drop_last=bool(config["dataset"].get("drop_last", False)),
+        embedding_width=whole("embedding", config["embedding"], low=1),
+        dtype=cast(Literal["float32", "float64"], dtype),
+        threads=whole("party_threads", config["party_threads"], low=1),
+    )
+
+
+def _participants(config: Config, names: Sequence[str]) -> tuple[ParticipantSpec, ...]:
+    """Return the parties and, last, the server, each with its own overrides from ``parties``."""
+    overrides = _overrides(config, names)
+    specs = []
+    for place_, name in enumerate(names):
+        is_server = name == SERVER
+        own = overrides.get(place_, {})
+        where = f"parties.{name}"
+        role = "server" if is_server else "model"
+        clip = own.get("clip_norm", config["clip_norm"])
+        specs.append(
+            ParticipantSpec(
+                name=name,
+                index=SERVER_INDEX if is_server else place_ + 1,
+                model=component(f"{where}.model" if "model" in own else role, _merged(config[role], own.get("model"))),
+                optimizer=_optimizer(
+                    f"{where}.optimizer" if "optimizer" in own else "optimizer",
+                    _merged(config["optimizer"], own.get("optimizer")),
+                ),
+                clip_norm=None if clip is None else positive("clip_norm", clip),
+            )
+        )
+    return tuple(specs)
+
+
+def _overrides(config: Config, names: Sequence[str]) -> dict[int, Config]:
+    result: dict[int, Config] = {}
+    for who, node in config["parties"].items():
+        place_ = participant("parties", who, names)
+        if not isinstance(node, Mapping):
+            raise ConfigError(f"parties.{who}: expected keys such as {', '.join(OVERRIDES)}, got {node!r}")
+        for key in node:
+            if key not in OVERRIDES:
+                raise ConfigError(f"parties.{who}.{key}: unknown key{near_match(str(key), OVERRIDES)}")
+        result[place_] = node
+    return result
+
+
+def _merged(default: Any, own: Any) -> Any:
+    """Return the default node with its own keys replaced; a node with another ``_target_`` replaces it whole."""
+    if own is None:
+        return default
+    if not isinstance(own, Mapping) or "_target_" in own or not isinstance(default, Mapping):
+        return own
+    return {**default, **own}
+
+
+def _optimizer(key: str, node: Any) -> LocalOptimizer:
+    optimizer = make(key, node)
+    if not isinstance(optimizer, LocalOptimizer):
+        raise ConfigError(f"{key}._target_: expected a LocalOptimizer, got {type(optimizer).__name__}")
+    return optimizer
+
+
+def _system(
+    config: Config,
+    names: tuple[str, ...],
+    participants: Sequence[ParticipantSpec],
+    timeout: float,
+    base_units: tuple[float, ...],
+) -> System:
+    parties = names[:-1]
+    frozen = _frozen(config["frozen"], names)
+    system = System(
+        names=names,
+        base_units=base_units,
+        timeout_units=timeout,
+        party_comm_units=resolve("network.t_comm", config["network"]["t_comm"], parties, not_negative),
+        lr=resolve("lr", config["lr"], names, positive),
+        base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
+        optimizers=tuple(p.optimizer for p in participants),
+        frozen=frozen,
+    )
+    rates = config["rates"]
+    if rates not in ("fixed", "static"):
+        raise ConfigError(f"rates: unknown value '{rates}'{near_match(rates, ('fixed', 'static'))}")
+    return replace(system, lr=static_rates(system)) if rates == "static" else system
+
+
+def _frozen(value: Any, names: tuple[str, ...]) -> tuple[bool, ...]:
+    """Return who is frozen: ``parties``, or a list of participants."""
+    if value == "parties":
+        return (*(True for _ in names[:-1]), False)
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, Sequence):
+        raise ConfigError(f"frozen: expected 'parties' or a list of participants, got {value!r}")
+    places = {participant("frozen", who, names) for who in value}
+    if len(places) == len(names):
+        raise ConfigError("frozen: everybody is; expected at least one participant that computes")
+    return tuple(k in places for k in range(len(names)))
+
+
+def _algorithm(config: Config, system: System) -> RoundAlgorithm | EventAlgorithm:
+    algorithm = make("algo", config["algo"], system)
+    if not isinstance(algorithm, RoundAlgorithm | EventAlgorithm):
+        raise ConfigError(
+            f"algo._target_: expected a RoundAlgorithm or an EventAlgorithm, got {type(algorithm).__name__}"
+        )
+    return algorithm
+
+
+def _decays(config: Config, names: Sequence[str]) -> tuple[LearningRateDecay, ...]:
+    milestones = tuple(whole("lr_decay.milestones", m, low=1) for m in config["lr_decay"]["milestones"])
+    factor = positive("lr_decay.factor", config["lr_decay"]["factor"])
+    return (LearningRateDecay(milestones, factor),) * len(names)
+
+
+def _limits(config: Config) -> Limits:
+    epochs, max_time = config["epochs"], config["max_time"]
+    limits = Limits(
+        rounds=_optional_whole(config, "rounds"),
+        epochs=None if epochs is None else positive("epochs", epochs),
+        max_time=None if max_time is None else positive("max_time", max_time),
+    )
+    if limits == Limits():
+        raise ConfigError("rounds: none of rounds, epochs and max_time is given; expected at least one")
+    return limits
+
+
+def _optional_whole(config: Config, key: str) -> int | None:
+    return None if config[key] is None else whole(key, config[key], low=1)
+
+
+def _target(config: Config, outline: Outline) -> Target:
+    default = _default_metric(outline.task)
+    metric = config["target_metric"] or default
+    splits = ["test", *(["val"] if outline.sizes["val"] else []), *(["train"] if config["eval_train"] else [])]
+    known = [f"{split}_{name}" for split in splits for name in outline.task.metrics]
+    if metric not in known:
+        raise ConfigError(f"target_metric: unknown metric '{metric}'{near_match(metric, known)}")
+    value = config["target"]
+    return Target(metric, None if value is None else number("target", value), config["stop_at_target"])
+
+
+def _default_metric(task: Task) -> str:
+    return f"test_{task.metrics[1]}"
+
+
+def _cluster(config: Config, dataset: str, names: Sequence[str]) -> ClusterPlan:
+    node, kind, num_parties = config["cluster"], config["cluster"]["kind"], len(names) - 1
+    num_cpus = None if node["num_cpus"] is None else whole("cluster.num_cpus", node["num_cpus"], low=1)
+    driver = HostSpec(f"flexray-{dataset}-driver", _cpus(node, "cpus_driver"))
+    threads = config["party_threads"]
+    if kind == INLINE:
+        return ClusterPlan(kind, InProcess.placement(num_parties), (), driver, threads=threads)
+    per_actor = 1
+    if node["parties_per_actor"] is not None:
+        per_actor = whole("cluster.parties_per_actor", node["parties_per_actor"], low=1)
+    elif kind == PACKED:
+        per_actor = -(-num_parties // (num_cpus or os.cpu_count() or 1))
+    placement = place(num_parties, per_actor)
+    hosts = _hosts(config, dataset, names, placement.groups)
+    return ClusterPlan(kind, placement, hosts, driver, node["address"], num_cpus, threads)
+
+
+def _hosts(config: Config, dataset: str, names: Sequence[str], groups: Sequence[Sequence[int]]) -> tuple[HostSpec, ...]:
+    node, parties = config["cluster"], names[:-1]
+    cpus: tuple[float, ...] | None = None
+    if node["cpus_per_party"] is not None:
+        cpus = resolve("cluster.cpus_per_party", node["cpus_per_party"], parties, not_negative)
+    gpus = resolve("cluster.gpus_per_party", node["gpus_per_party"], parties, not_negative)
+    overrides = _overrides(config, names)
+    hosts = []
+    for group in groups:
+        resources: dict[str, float] = {}
+        for k in group:
+            for name, amount in {**node["resources"], **(overrides.get(k, {}).get("resources") or {})}.items():
+                resources[name] = resources.get(name, 0.0) + not_negative(f"resources.{name}", amount)
+        share = None if cpus is None else sum(cpus[k] for k in group)
+        hosts.append(HostSpec(host_name(dataset, group, names), share, sum(gpus[k] for k in group), resources))
+    server_resources = overrides.get(len(parties), {}).get("resources") or {}
+    hosts.append(HostSpec(f"flexray-{dataset}-server", _cpus(node, "cpus_server"), 0.0, dict(server_resources)))
+    return tuple(hosts)
+
+
+def _cpus(node: Config, key: str) -> float | None:
+    return None if node[key] is None else not_negative(f"cluster.{key}", node[key])

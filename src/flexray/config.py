@@ -1,0 +1,110 @@
+"""The typed schema of a run's configuration: which keys exist and of what type they are.
+
+Values and their comments stand in ``conf/``. ``Any`` marks keys that take a number, a list or a mapping; they are
+checked in :mod:`flexray.build`, like everything that depends on the dataset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+
+
+@dataclass
+class NetworkConfig:
+    """Links. ``t_comm``: round-trip units, one number or one per party."""
+
+    t_comm: Any = 10.0
+
+
+@dataclass
+class AdaptiveConfig:
+    """Adaptive Flex-VFL and static rates. ``A``: A_k, a number, a list or a mapping like ``lr``."""
+
+    A: Any = 0.1
+    weighted: bool = True
+    first: str = "speeds"
+
+
+@dataclass
+class DecayConfig:
+    """Learning-rate decay: times ``factor`` at each of ``milestones``, in cumulative local iterations."""
+
+    milestones: list[int] = field(default_factory=list)
+    factor: float = 0.1
+
+
+@dataclass
+class SpeedsConfig:
+    """Speeds. The last three override the choice: for all, as a list, or by participant."""
+
+    kind: str = "paper"
+    iterations: Any = None
+    unit_time: Any = None
+    utilization: Any = None
+
+
+@dataclass
+class ClusterConfig:
+    """Where participants live and what they get; null means: what fits the machine."""
+
+    kind: str = "local"
+    address: str = "auto"
+    num_cpus: int | None = None
+    cpus_per_party: Any = None
+    gpus_per_party: Any = 0
+    cpus_server: float | None = None
+    cpus_driver: float | None = None
+    resources: dict[str, float] = field(default_factory=dict)
+    parties_per_actor: int | None = None
+
+
+@dataclass
+class ClockConfig:
+    """Whose time is counted."""
+
+    kind: str = "virtual"
+
+
+@dataclass
+class RunConfig:
+    """The whole configuration of a run."""
+
+    algo: Any = None
+    dataset: Any = None
+    model: Any = None
+    server: Any = None
+    optimizer: Any = None
+    parties: dict[str, Any] = field(default_factory=dict)
+    speeds: SpeedsConfig = field(default_factory=SpeedsConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    clock: ClockConfig = field(default_factory=ClockConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
+    lr_decay: DecayConfig = field(default_factory=DecayConfig)
+    rounds: int | None = None
+    epochs: float | None = None
+    max_time: float | None = None
+    seed: int = 0
+    timeout: float | None = None
+    lr: Any = 0.01
+    rates: str = "fixed"
+    frozen: Any = field(default_factory=list)
+    clip_norm: float | None = None
+    embedding: int = 32
+    eval_every: int | None = None
+    eval_train: bool = True
+    target: float | None = None
+    target_metric: str | None = None
+    stop_at_target: bool = False
+    dtype: str = "float32"
+    party_threads: int = 1
+    timeline_rounds: int = 1000
+    progress: bool = True
+
+
+def register() -> None:
+    """Make the schema known to Hydra as ``schema``."""
+    ConfigStore.instance().store(name="schema", node=RunConfig)

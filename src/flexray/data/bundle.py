@@ -1,0 +1,283 @@
+"""A folder of NumPy arrays, one per party and split; and the checks of arguments, labels and IDs that tables share.
+
+::
+
+    FOLDER/train/video.npy  audio.npy  labels.npy  [ids.npy]
+    FOLDER/test/ the same;  FOLDER/val/ the same, if there is a validation split of its own
+
+Shapes: n = samples of a split.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, IdArray, Outline, Split, check_features
+from flexray.data.digits import Loss, check_split, check_task, make_task
+from flexray.errors import ConfigError, DataError, UserError, near_match
+from flexray.tasks import LabelArray, Task
+
+LAYOUT = "expected a folder with train/NAME.npy and test/NAME.npy (one array per party) and a labels.npy in both"
+SCAN_BYTES = 64 * 2**20
+_NOT_PARTIES = ("ids", "labels", "server")
+
+
+@dataclass
+class Bundle(Dataset):
+    """A folder of ``.npy`` files; features stay on disk, memory-mapped.
+
+    Args:
+        path: The folder.
+        loss: ``cross_entropy``, ``l1`` or ``mse``.
+        num_outputs: Number of classes; by default the largest label of any split, plus one.
+        val_fraction: Part of the training rows that becomes the validation split, where there is no ``val`` folder.
+        split_seed: Draws these rows.
+        parties: Which ``NAME.npy`` to use, in this order; by default all, sorted by name.
+
+    Raises:
+        ConfigError: An argument is missing or out of range.
+    """
+
+    path: str | Path | None = None
+    loss: Loss = "cross_entropy"
+    num_outputs: int | None = None
+    val_fraction: float = 0.0
+    split_seed: int = 0
+    parties: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise ConfigError(f"dataset.path: {LAYOUT}, got none")
+        self._root = Path(self.path)
+        check_task(self.loss, self.num_outputs)
+        check_split(self.val_fraction, self.split_seed)
+        if self.parties is not None:
+            self.parties = name_list("dataset.parties", self.parties)
+            for name in self.parties:
+                check_party_name(name, "dataset.parties")
+
+    def outline(self) -> Outline:
+        """Read names, sizes and task from the headers of the files; of the labels alone the content."""
+        labels, names = self._open_all("labels"), self._party_names()
+        for name in names:
+            self._check_rows(self._party_arrays(name), name, labels)
+        self._check_rows(self._given_ids(), "ids", labels)
+        sizes = {split: len(array) if rows is None else len(rows) for split, array, rows in self._cut(labels)}
+        return Outline(names, sizes, self._task(labels), "files")
+
+    def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
+        """Map the arrays of one party, after one pass over them that looks for NaN and infinity."""
+        name = self._party_names()[party]
+        arrays = self._party_arrays(name)
+        for split, array in arrays.items():
+            _scan(array, f"{self._file(split, name)}: party '{name}'")
+        return {split: ArrayFeatures(array, dtype, rows) for split, array, rows in self._cut(arrays)}
+
+    def labels(self) -> Mapping[Split, LabelArray]:
+        """Load the labels, and refuse IDs that occur twice in a split."""
+        stored = self._open_all("labels")
+        for split, ids in self._given_ids().items():
+            row_of_ids(ids.tolist(), str(self._file(split, "ids")))
+        task = self._task(stored)
+        checked = {
+            split: task.check_labels(np.array(a), str(self._file(split, "labels"))) for split, a in stored.items()
+        }
+        return {split: array if rows is None else array[rows] for split, array, rows in self._cut(checked)}
+
+    def sample_ids(self, split: Split) -> npt.NDArray[Any]:
+        """Return the IDs of a split's samples: those of ``ids.npy``, or row numbers where there is none."""
+        ids: dict[Split, Array] = {s: np.arange(len(array)) for s, array in self._open_all("labels").items()}
+        ids |= self._given_ids()
+        return next(np.array(a if rows is None else a[rows]) for part, a, rows in self._cut(ids) if part == split)
+
+    def _task(self, labels: Mapping[Split, Array]) -> Task:
+        return make_task(self.loss, self.num_outputs, *labels.values())
+
+    def _file(self, split: Split, name: str) -> Path:
+        return self._root / split / f"{name}.npy"
+
+    def _stored(self) -> tuple[Split, ...]:
+        """Return the splits that have a folder."""
+        if not self._root.is_dir():
+            raise DataError(f"{self._root}: no such folder; {LAYOUT}")
+        if not (self._root / "val").is_dir():
+            return ("train", "test")
+        if self.val_fraction:
+            raise ConfigError(
+                f"dataset.val_fraction: expected 0, since {self._root / 'val'} is the validation split,"
+                f" got {self.val_fraction}"
+            )
+        return SPLITS
+
+    def _open_all(self, name: str) -> dict[Split, Array]:
+        return {split: _open(self._file(split, name)) for split in self._stored()}
+
+    def _given_ids(self) -> dict[Split, Array]:
+        files = {split: self._file(split, "ids") for split in self._stored()}
+        return {split: _open(file) for split, file in files.items() if file.exists()}
+
+    def _party_names(self) -> tuple[str, ...]:
+        """Return the parties' names; every split must have a file of each."""
+        found = {split: self._files_of_parties(split) for split in self._stored()}
+        known = sorted(set().union(*found.values()))
+        names = known if self.parties is None else list(self.parties)
+        if not known:
+            raise DataError(f"{self._root / 'train'}: has no party arrays; {LAYOUT}")
+        for name in names:
+            holders = [split for split in found if name in found[split]]
+            if not holders:
+                raise ConfigError(f"dataset.parties: {self._root} has no {name}.npy{near_match(name, known)}")
+            for split in found:
+                if split not in holders:
+                    other = self._file(holders[0], name)
+                    raise DataError(f"{self._file(split, name)}: no such file, but party '{name}' has {other}")
+            check_party_name(name, str(self._file(holders[0], name)), DataError)
+        return tuple(names)
+
+    def _files_of_parties(self, split: Split) -> set[str]:
+        files = (self._root / split).glob("*.npy")
+        return {file.stem for file in files if file.stem not in ("labels", "ids") and not file.name.startswith(".")}
+
+    def _party_arrays(self, name: str) -> dict[Split, Array]:
+        """Map one party's arrays of all stored splits, their headers checked."""
+        arrays = self._open_all(name)
+        for split, array in arrays.items():
+            file, kind = self._file(split, name), array.dtype
+            if kind.kind not in "biuf" or kind.itemsize > 8 or not kind.isnative:
+                raise DataError(f"{file}: expected numbers (bool, int or float, native byte order), got {kind}")
+            _scan(array[:1], f"{file}: party '{name}'")
+            if array.shape[1:] != arrays["train"].shape[1:]:
+                raise DataError(
+                    f"{file}: samples have shape {array.shape[1:]}, but {arrays['train'].shape[1:]}"
+                    f" in {self._file('train', name)}"
+                )
+        return arrays
+
+    def _check_rows(self, arrays: Mapping[Split, Array], name: str, labels: Mapping[Split, Array]) -> None:
+        for split, array in arrays.items():
+            if len(array) != len(labels[split]):
+                raise DataError(
+                    f"{self._file(split, name)}: has {len(array)} rows,"
+                    f" but {self._file(split, 'labels')} has {len(labels[split])}"
+                )
+
+    def _cut(self, stored: Mapping[Split, Array]) -> Iterator[tuple[Split, Array, IdArray | None]]:
+        """Yield every split with the stored array that it is taken from and its rows there (None: all of them)."""
+        train, val, rows = stored["train"], stored.get("val"), None
+        if val is None:
+            order = np.random.Generator(np.random.PCG64(self.split_seed)).permutation(len(train))
+            vals = round(len(train) * self.val_fraction)
+            if vals == len(train):
+                raise DataError(
+                    f"{self._root / 'train'}: {vals} rows with val_fraction={self.val_fraction:g}"
+                    " leave no training samples"
+                )
+            rows = np.sort(order[vals:]) if vals else None
+            yield "val", train, np.sort(order[:vals])
+        else:
+            yield "val", val, None
+        yield "train", train, rows
+        yield "test", stored["test"], None
+
+
+def check_party_name(name: str, where: str, error: type[UserError] = ConfigError) -> None:
+    """Refuse names that are reserved or hold other characters than letters, digits and ``_``."""
+    if not re.fullmatch(r"[A-Za-z0-9_]+", name) or name in _NOT_PARTIES:
+        taken = ", ".join(f"'{word}'" for word in _NOT_PARTIES)
+        raise error(f"{where}: '{name}' cannot name a party; expected letters, digits and '_', and none of {taken}")
+
+
+def name_list(key: str, names: Sequence[str]) -> list[str]:
+    """Return the names as a plain list; refuse a bare string, an empty list and a name given twice."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ConfigError(f"{key}: expected a list of names, got {names!r}")
+    plain = [str(name) for name in names]
+    if not plain:
+        raise ConfigError(f"{key}: expected at least one name, got an empty list")
+    twice = [name for name, count in Counter(plain).items() if count > 1]
+    if twice:
+        raise ConfigError(f"{key}: '{twice[0]}' is listed twice")
+    return plain
+
+
+def plain_mapping(key: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a mapping from party names as a plain dictionary; none is an empty one."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ConfigError(f"{key}: expected a mapping from party names, got {given!r}")
+    return {str(name): value for name, value in (given or {}).items()}
+
+
+def class_numbers(texts: Sequence[Any], where: str) -> tuple[IdArray, int]:
+    """Number the sorted distinct texts; return one number per text, and how many different texts there are."""
+    missing = [row for row, text in enumerate(texts) if text in (None, "")]
+    if missing:
+        raise DataError(f"{where}: row {missing[0]} is empty; expected a label")
+    names, numbers = np.unique([str(text) for text in texts], return_inverse=True)
+    return numbers, len(names)
+
+
+def row_of_ids(ids: Iterable[Any], where: str) -> dict[Any, int]:
+    """Return the row of every ID, in order; refuse an ID that is missing or occurs twice."""
+    row_of: dict[Any, int] = {}
+    for row, sample in enumerate(ids):
+        if sample in (None, ""):
+            raise DataError(f"{where}: row {row} is empty; expected an ID")
+        if row_of.setdefault(sample, row) != row:
+            raise DataError(f"{where}: row {row}: ID {sample!r} is already in row {row_of[sample]}")
+    return row_of
+
+
+def align(row_of: Mapping[str, int], wanted: Iterable[str], where: str, other: str) -> IdArray:
+    """Return the row of every ``wanted`` ID; ``where`` must have exactly those IDs that ``other`` has."""
+    asked = dict.fromkeys(wanted)
+    faults = [
+        f"{verb} ({', '.join(map(repr, ids[:3]))}{', ...' if len(ids) > 3 else ''})"
+        for ids, verb in (
+            ([sample for sample in asked if sample not in row_of], f"lacks IDs that {other} has"),
+            ([sample for sample in row_of if sample not in asked], f"has IDs that {other} lacks"),
+        )
+        if ids
+    ]
+    if faults:
+        raise DataError(f"{where} {' and '.join(faults)}")
+    return np.array([row_of[sample] for sample in asked])
+
+
+@contextmanager
+def reading(file: Path, expected: str) -> Iterator[None]:
+    """Turn whatever goes wrong while a file is read into one line that names it."""
+    if not file.is_file():
+        raise DataError(f"{file}: no such file; expected {expected}")
+    if not file.stat().st_size:
+        raise DataError(f"{file}: is empty (0 bytes); expected {expected}")
+    try:
+        yield
+    except (OSError, ValueError, EOFError, NotImplementedError, csv.Error) as error:
+        raise DataError(f"{file}: cannot be read as {expected} ({' '.join(str(error).split())})") from error
+
+
+def _open(file: Path) -> Array:
+    """Map a ``.npy`` file of at least one row."""
+    with reading(file, "an array of numbers saved by numpy.save, with one row per sample"):
+        array: Array = np.lib.format.open_memmap(file, mode="r")
+    if array.ndim == 0 or not len(array):
+        raise DataError(f"{file}: has no rows (shape {array.shape})")
+    return array
+
+
+def _scan(array_n: Array, where: str) -> None:
+    step = max(1, SCAN_BYTES * len(array_n) // max(1, array_n.nbytes))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(array_n), step):
+            check_features(array_n[start : start + step], where, first_row=start)

@@ -1,0 +1,299 @@
+"""CSV and Parquet tables: the columns of one file dealt out to the parties, or one file per party joined on an ID.
+
+Every party reads its own columns only (and, with one file per party, the IDs). Files are read by pyarrow: it refuses
+a CSV row with a field too many or too few, which pandas lets pass when it reads some of the columns only.
+
+Shapes: n = rows of a file or samples of a split, f = features of a party.
+"""
+
+from __future__ import annotations
+
+import csv
+import reprlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow
+import torch
+from pyarrow import types
+from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
+from pyarrow.parquet import ParquetFile, read_schema
+
+from flexray.data.base import ArrayFeatures, Dataset, Features, IdArray, Outline, Split, split_rows
+from flexray.data.bundle import align, check_party_name, class_numbers, name_list, plain_mapping, reading, row_of_ids
+from flexray.data.digits import Loss, check_split, check_task, make_task
+from flexray.errors import ConfigError, DataError, near_match
+from flexray.tasks import LabelArray, Task
+
+FloatArray = npt.NDArray[np.float64]
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass
+class Table(Dataset):
+    """Tabular data. Give either ``path`` and ``parties``, or ``files`` and ``id``.
+
+    Text labels are class names: their sorted distinct values become the class numbers 0, 1, ... Rows are in the order
+    of the file that holds the labels.
+
+    Args:
+        path: One CSV or Parquet file.
+        label: Name of the label column; must be given.
+        parties: Party -> its columns. With ``files`` it may leave parties out: they get all columns but ID and label.
+        files: Party -> its own CSV or Parquet file.
+        labels_file: With ``files``: the file that holds the label column, if not exactly one party's file has it.
+        id: Name of the ID column; with ``files`` it must be given, and every file must have the same IDs.
+        loss: ``cross_entropy``, ``l1`` or ``mse``.
+        num_outputs: Number of classes; by default the largest label plus one.
+        test_fraction: Part of the rows that is the test split.
+        val_fraction: Part of the rows that is the validation split.
+        split_seed: Draws the splits.
+        shared_columns: Allow that a column is given to more than one party.
+        standardize: Scale each column to mean 0 and variance 1 over the training rows; a constant column becomes 0.
+
+    Raises:
+        ConfigError: An argument is missing, unknown or contradicts another.
+    """
+
+    path: str | Path | None = None
+    label: str = ""
+    parties: Mapping[str, Sequence[str]] | None = None
+    files: Mapping[str, str | Path] | None = None
+    labels_file: str | Path | None = None
+    id: str | None = None
+    loss: Loss = "cross_entropy"
+    num_outputs: int | None = None
+    test_fraction: float = 0.2
+    val_fraction: float = 0.0
+    split_seed: int = 0
+    shared_columns: bool = False
+    standardize: bool = True
+
+    def __post_init__(self) -> None:
+        check_split(self.val_fraction, self.split_seed, self.test_fraction)
+        check_task(self.loss, self.num_outputs)
+        if not self.label:
+            raise ConfigError("dataset.label: expected the name of the label column, got none")
+        self.label, self.id = str(self.label), None if self.id is None else str(self.id)
+        self._listed = self._check_parties(plain_mapping("dataset.parties", self.parties))
+        self._paths = self._check_files(plain_mapping("dataset.files", self.files))
+        self.parties, self.files = self._listed or None, self._paths if self.files else None
+        self._refuse_shared(self._listed)
+        self._label_key = {self.label: "dataset.label"}
+        self._id_key = {self.id: "dataset.id"} if self.id else {}
+
+    def outline(self) -> Outline:
+        """Read the header of every file, and the label column."""
+        columns = {name: self._columns(name) for name in self._paths}
+        for name, file in self._paths.items():
+            _header(file, columns[name] | self._id_key)
+        self._refuse_shared(columns)
+        file = self._labels_path()
+        labels, task = self._decode(file, _read(file, self._label_key))
+        sizes = {split: len(rows) for split, rows in self._rows(len(labels)).items()}
+        return Outline(tuple(self._paths), sizes, task, "files")
+
+    def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
+        """Read one party's columns as [n, f]; with one file per party, bring its rows into the labels' order."""
+        name = tuple(self._paths)[party]
+        file, columns = self._paths[name], self._columns(name)
+        table = _read(file, columns | self._id_key)
+        features_nf = np.column_stack([_numbers(table[column], f"{file}: column '{column}'") for column in columns])
+        if self.files:
+            other = self._labels_path()
+            own, wanted = self._row_of_ids(file, table), self._row_of_ids(other, _read(other, self._id_key))
+            features_nf = features_nf[align(own, wanted, f"{file}: party '{name}'", str(other))]
+        rows = self._rows(len(features_nf))
+        if self.standardize:
+            features_nf = _standardized(features_nf, rows["train"])
+        return {split: ArrayFeatures(features_nf, dtype, rows[split]) for split in rows}
+
+    def labels(self) -> Mapping[Split, LabelArray]:
+        """Read the labels, and refuse IDs that occur twice."""
+        file = self._labels_path()
+        table = _read(file, self._label_key | self._id_key)
+        self._row_of_ids(file, table)
+        labels, task = self._decode(file, table)
+        checked = task.check_labels(labels, f"{file}: column '{self.label}'")
+        return {split: checked[rows] for split, rows in self._rows(len(checked)).items()}
+
+    def sample_ids(self, split: Split) -> npt.NDArray[Any]:
+        """Return the IDs of a split's samples as text, or their row numbers where no ID column is named."""
+        file = self._labels_path()
+        table = _read(file, self._label_key | self._id_key)
+        ids = np.array(list(self._row_of_ids(file, table)) or range(table.num_rows))
+        return ids[self._rows(len(ids))[split]]
+
+    def _check_parties(self, parties: dict[str, Any]) -> dict[str, list[str]]:
+        listed = {}
+        for name, columns in parties.items():
+            key = f"dataset.parties.{name}"
+            check_party_name(name, "dataset.parties")
+            if isinstance(columns, Sequence) and not columns:
+                raise ConfigError(f"{key}: party '{name}' has no features")
+            listed[name] = name_list(key, columns)
+            for column, role in ((self.label, "label"), (self.id, "ID")):
+                if column in listed[name]:
+                    raise ConfigError(f"{key}: '{column}' is the {role} column, it cannot be a feature")
+        return listed
+
+    def _check_files(self, files: dict[str, Any]) -> dict[str, Path]:
+        """Return the file of every party."""
+        if bool(files) == bool(self.path):
+            raise ConfigError(
+                "dataset.path: expected either a CSV or Parquet file here, or dataset.files with one file per party,"
+                f" got {'both' if files else 'neither'}"
+            )
+        if self.path:
+            if not self._listed:
+                raise ConfigError("dataset.parties: expected the columns of each party, got none")
+            if self.labels_file:
+                raise ConfigError("dataset.labels_file: goes with dataset.files only; dataset.path holds the labels")
+            return dict.fromkeys(self._listed, Path(self.path))
+        if not self.id:
+            raise ConfigError("dataset.id: expected the ID column that joins dataset.files, got none")
+        for name in files:
+            check_party_name(name, "dataset.files")
+        for name in self._listed:
+            if name not in files:
+                raise ConfigError(f"dataset.parties: '{name}' has no file in dataset.files{near_match(name, files)}")
+        return {name: Path(file) for name, file in files.items()}
+
+    def _refuse_shared(self, columns: Mapping[str, Sequence[str] | dict[str, str]]) -> None:
+        owner: dict[tuple[Path, str], str] = {}
+        for name in columns:
+            for column in columns[name]:
+                first = owner.setdefault((self._paths[name], column), name)
+                if first != name and not self.shared_columns:
+                    raise ConfigError(
+                        f"dataset.parties: column '{column}' is given to both '{first}' and '{name}';"
+                        " set dataset.shared_columns=true if that is meant"
+                    )
+
+    def _columns(self, name: str) -> dict[str, str]:
+        """Return one party's columns, each with the key that asks for it."""
+        file = self._paths[name]
+        if name in self._listed:
+            return dict.fromkeys(self._listed[name], f"dataset.parties.{name}")
+        columns = [column for column in _header(file, {}) if column not in (self.id, self.label)]
+        if not columns:
+            raise DataError(f"{file}: party '{name}' has no features")
+        if "" in columns:
+            raise DataError(f"{file}: a column has no name; list the columns of '{name}' in dataset.parties.{name}")
+        return dict.fromkeys(columns, f"dataset.files.{name}")
+
+    def _labels_path(self) -> Path:
+        """Return the file that holds the labels."""
+        if given := self.path or self.labels_file:
+            return Path(given)
+        headers = {name: _header(file, {}) for name, file in self._paths.items()}
+        holders = {self._paths[name]: name for name, header in headers.items() if self.label in header}
+        if len(holders) > 1:
+            parties = " and ".join(f"'{name}'" for name in holders.values())
+            raise ConfigError(
+                f"dataset.labels_file: parties {parties} both have a column '{self.label}'; name the file that counts"
+            )
+        for file in holders:
+            return file
+        known = [column for header in headers.values() for column in header]
+        raise ConfigError(f"dataset.label: no file has a column '{self.label}'{near_match(self.label, known)}")
+
+    def _decode(self, file: Path, table: Any) -> tuple[LabelArray, Task]:
+        """Return the labels as numbers, and what they mean; only :meth:`labels` checks their range."""
+        column, where = table[self.label], f"{file}: column '{self.label}'"
+        if self.loss != "cross_entropy" or _is_numeric(column):
+            labels: LabelArray = _numbers(column, where)
+            return labels, make_task(self.loss, self.num_outputs, labels)
+        labels, count = class_numbers(column.to_pylist(), where)
+        if self.num_outputs is not None and self.num_outputs < count:
+            raise ConfigError(f"dataset.num_outputs: got {self.num_outputs}, but {where} has {count} different labels")
+        return labels, make_task(self.loss, self.num_outputs, labels)
+
+    def _row_of_ids(self, file: Path, table: Any) -> dict[str, int]:
+        """Return the row of every ID in a file; empty if no ID column is named."""
+        values = table[self.id].to_pylist() if self.id else []
+        texts = (None if value is None else str(value) for value in values)
+        return row_of_ids(texts, f"{file}: column '{self.id}'")
+
+    def _rows(self, total: int) -> dict[Split, IdArray]:
+        return split_rows(total, self.test_fraction, self.val_fraction, self.split_seed)
+
+
+def _header(file: Path, wanted: Mapping[str, str]) -> list[str]:
+    """Return the column names of a file; refuse ``wanted`` columns (-> the key at fault) that it does not have once."""
+    if file.suffix not in (".csv", ".parquet"):
+        raise DataError(f"{file}: expected a file name that ends in .csv or .parquet")
+    with reading(file, "a CSV or Parquet table"):
+        if file.suffix == ".csv":
+            with file.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
+                header = next((row for row in csv.reader(lines) if row), [])
+        else:
+            # pandas stores its row labels under such names.
+            header = [name for name in read_schema(file).names if not name.startswith("__index_level_")]
+    times = Counter(header)
+    for column, key in wanted.items():
+        if not times[column]:
+            raise ConfigError(f"{key}: {file} has no column '{column}'{near_match(column, header)}")
+        if times[column] > 1:
+            raise DataError(f"{file}: column '{column}' occurs {times[column]} times in the header")
+    return header
+
+
+def _read(file: Path, wanted: Mapping[str, str]) -> Any:
+    """Return the ``wanted`` columns as a pyarrow table; other columns are not converted."""
+    _header(file, wanted)
+    with reading(file, "a CSV or Parquet table"):
+        if file.suffix == ".csv":
+            texts = {column: pyarrow.string() for column, key in wanted.items() if key == "dataset.id"}
+            table = read_csv(
+                file,
+                ReadOptions(use_threads=False),  # errors then name the row
+                ParseOptions(newlines_in_values=True),
+                ConvertOptions(include_columns=list(wanted), column_types=texts),
+            )
+        else:
+            with ParquetFile(file) as parquet:
+                table = parquet.read(list(wanted), use_threads=False)
+    if not table.num_rows:
+        raise DataError(f"{file}: has a header but no rows")
+    return table
+
+
+def _is_numeric(column: Any) -> bool:
+    kind = column.type
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _numbers(column: Any, where: str) -> FloatArray:
+    """Return a column as float64; name the first row that holds no finite number."""
+    values: FloatArray
+    if _is_numeric(column):
+        values = column.cast("float64", safe=False).to_numpy()
+    else:
+        values = np.array([_number(value) for value in column.to_pylist()])
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
+    if bad.size:
+        value = column[int(bad[0])].as_py()
+        shown = "empty" if value in (None, "") else reprlib.repr(value)
+        raise DataError(f"{where}: row {bad[0]} is {shown}; expected a finite number")
+    return values
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def _standardized(features_nf: FloatArray, train: IdArray) -> FloatArray:
+    """Scale by mean and standard deviation of the training rows; columns constant there become 0 everywhere."""
+    mean_f, deviation_f = features_nf[train].mean(axis=0), features_nf[train].std(axis=0)
+    constant_f = (np.ptp(features_nf[train], axis=0) == 0) | (deviation_f == 0)
+    return np.where(constant_f, 0.0, (features_nf - mean_f) / np.where(constant_f, 1.0, deviation_f))

@@ -1,0 +1,88 @@
+"""Turns of single parties: VAFL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan
+from flexray.driver.base import GROUP, Driver, Pending, completed, new_record
+from flexray.experiment import Experiment
+from flexray.messages import EvalRecord, Order, Report, RoundRecord
+from flexray.runtime.base import Handle, Placement, Runtime
+from flexray.simulation.clock import EventQueue, Stopwatch
+
+
+class EventDriver(Driver):
+    """VAFL: a heap of turns; the server's and the party's step of a turn are two calls."""
+
+    def __init__(
+        self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: EventAlgorithm
+    ) -> None:
+        super().__init__(experiment, runtime, placement)
+        self._algorithm = algorithm
+        self._turn = [0] * len(experiment.parties)
+        self._watches = [Stopwatch() for _ in experiment.parties]
+        self._queue: EventQueue[tuple[int, float, Plan, tuple[float, ...]]] = EventQueue()
+        self._where = {k: (g, i) for g, group in enumerate(placement.groups) for i, k in enumerate(group)}
+
+    def _turns_per_batch(self) -> int:
+        return len(self._x.parties)
+
+    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
+        self._evaluate(0)
+        self._server("fill", *self._all_groups("embed_split", "train", "train"))
+        turns = [self._group_of(party, "first_turn") for party in range(len(self._x.parties))]
+        for party in range(len(turns)):
+            self._begin_turn(party)
+        done = 0
+        while done != limit and not self._stopping:
+            end, (party, start, plan, utilization) = self._queue.pop()
+            if not self._fits(end):
+                break
+            self._clock.now = end
+            orders = self._orders(plan)
+            record = new_record(done + 1, start, end, plan, orders, utilization, party)
+            turns[party] = self._submit(record, party, orders, turns[party])
+            self._begin_turn(party)
+            done += 1
+            evaluated = self._is_eval(done, last=done == limit)
+            if evaluated:
+                self._evaluate(done)
+            yield from self._read(self._lookahead_after(evaluated))
+        yield from self._read_all(done, limit)
+
+    def _begin_turn(self, party: int) -> None:
+        watch = self._watches[party]
+        start = watch.now
+        now = Moment(self._turn[party], start, self._x.speeds.utilization(self._turn[party], start))
+        plan = self._algorithm.plan(party, now)
+        self._queue.push(watch.advance(plan.duration_units), party, (party, start, plan, now.utilization))
+
+    def _group_of(self, party: int, method: str, *args: Any) -> Handle:
+        """Call a method of the group of ``party`` with its place in the group."""
+        group, place = self._where[party]
+        return self._runtime.call(self._placement.group_hosts[group], GROUP, method, place, *args)
+
+    def _submit(self, record: RoundRecord, party: int, orders: list[Order], own: Handle) -> Handle:
+        """Start both steps of a turn; return the handle of the party's next embeddings."""
+        turn = self._turn[party]
+        self._turn[party] += 1
+        answer = self._server("answer", record.round - 1, party, turn, orders[-1], own)
+        followed = self._group_of(party, "follow", turn, orders[party], answer)
+        self._pending.append(Pending(record, (answer, followed)))
+        return followed
+
+    def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
+        answer, followed = values
+        party, count = record.party or 0, len(self._x.parties)
+        self._note_divergence(record, _spread(followed.report, answer.report, party, count))
+        up = tuple(answer.report.up_bytes if k == party else 0 for k in range(count))
+        down = tuple(answer.report.down_bytes if k == party else 0 for k in range(count))
+        return completed(record, answer.report.loss, up, down, answer.staleness)
+
+
+def _spread(report: Report, server: Report, party: int, count: int) -> tuple[Report, ...]:
+    """Return one report per participant; those whose turn it was not did nothing."""
+    idle = Report(0, 1.0)
+    return (*(report if k == party else idle for k in range(count)), server)

@@ -1,0 +1,73 @@
+"""Global rounds: Flex-VFL, its adaptive form, Sync-Min, Sync-Max and P-BCD."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flexray.algorithms.base import Moment, RoundAlgorithm
+from flexray.driver.base import GROUP, Driver, Pending, completed, new_record
+from flexray.experiment import Experiment
+from flexray.messages import EvalRecord, Order, RoundRecord
+from flexray.runtime.base import Handle, Placement, Runtime
+
+
+class RoundDriver(Driver):
+    """Global rounds: one call per host and round, submitted ahead unless the algorithm reads reports."""
+
+    def __init__(
+        self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: RoundAlgorithm
+    ) -> None:
+        super().__init__(experiment, runtime, placement)
+        self._algorithm = algorithm
+
+    def _turns_per_batch(self) -> int:
+        return 1
+
+    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
+        self._evaluate(0)
+        self._clock.advance(self._algorithm.preparation_units(self._moment(0)))
+        embeddings, server = self._all_groups("embed", 0), self._server("start")
+        done = 0
+        while done != limit and not self._stopping:
+            now = self._moment(done)
+            plan = self._algorithm.plan(now)
+            start = self._clock.now
+            if not self._fits(start + plan.duration_units):
+                break
+            orders = self._orders(plan)
+            self._clock.advance(plan.duration_units)
+            done += 1
+            evaluated = self._is_eval(done, last=done == limit)
+            record = new_record(done, start, self._clock.now, plan, orders, now.utilization)
+            embeddings, server = self._submit(record, orders, not evaluated, embeddings, server)
+            if evaluated:
+                self._evaluate(done)
+                embeddings = self._all_groups("embed", done) if done != limit else []
+            yield from self._read(0 if self._algorithm.needs_reports else self._lookahead_after(evaluated))
+        yield from self._read_all(done, limit)
+
+    def _moment(self, index: int) -> Moment:
+        now = self._clock.now
+        return Moment(index, now, self._x.speeds.utilization(index, now), self._reports)
+
+    def _submit(
+        self, record: RoundRecord, orders: list[Order], embed_next: bool, embeddings: list[Handle], server: Handle
+    ) -> tuple[list[Handle], Handle]:
+        """Start a round; return handles of the next embeddings and of the server's new parameters."""
+        place, index = self._placement, record.round - 1
+        replies = [
+            self._runtime.call(host, GROUP, "train", index, [orders[k] for k in group], embed_next, server, *embeddings)
+            for host, group in zip(place.group_hosts, place.groups, strict=True)
+        ]
+        after = self._server("train", index, orders[-1], *embeddings)
+        self._pending.append(Pending(record, (*replies, after)))
+        return replies, after
+
+    def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
+        *groups, server = values
+        reports = (*(report for group in groups for report in group.reports), server.report)
+        self._reports = reports if self._algorithm.needs_reports else None
+        self._note_divergence(record, reports)
+        up, down = tuple(r.up_bytes for r in reports[:-1]), tuple(r.down_bytes for r in reports[:-1])
+        return completed(record, server.report.loss, up, down)

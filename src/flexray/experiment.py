@@ -1,0 +1,88 @@
+"""A run, fully described in plain, picklable objects: what configuration becomes, and all that the driver knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
+from flexray.participants import ParticipantSpec, Shared
+from flexray.simulation.speeds import Speeds
+from flexray.tasks import meets
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends: whichever comes first; at least one is given.
+
+    Args:
+        rounds: Global rounds (VAFL: updates).
+        epochs: Passes over the training samples.
+        max_time: Simulated time in units; no round ends later.
+    """
+
+    rounds: int | None = None
+    epochs: float | None = None
+    max_time: float | None = None
+
+    def in_rounds(self, rounds_per_epoch: int) -> int | None:
+        """Return the limit in rounds, or None if only time limits the run."""
+        limits = [self.rounds, None if self.epochs is None else round(self.epochs * rounds_per_epoch)]
+        given = [limit for limit in limits if limit is not None]
+        return min(given) if given else None
+
+
+@dataclass(frozen=True)
+class Target:
+    """The metric value that ends time-to-target, for example ``test_top1`` at 0.96."""
+
+    metric: str
+    value: float | None = None
+    stop: bool = False
+
+    def met_by(self, metrics: dict[str, float]) -> bool:
+        """Whether an evaluation reaches the target."""
+        return self.value is not None and meets(self.metric, metrics[self.metric], self.value)
+
+
+@dataclass(frozen=True)
+class LearningRateDecay:
+    """Multiplies a participant's rate by ``factor`` at each milestone of its cumulative local iterations (SPEC 3)."""
+
+    milestones: tuple[int, ...] = ()
+    factor: float = 0.1
+
+    def scale(self, iterations: int) -> float:
+        """Return the factor for a round that starts after ``iterations`` local iterations."""
+        return self.factor ** sum(iterations >= milestone for milestone in self.milestones)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that determines a run's numbers.
+
+    Args:
+        shared: What every participant knows.
+        parties: The K parties.
+        algorithm: Plans rounds or turns.
+        speeds: Utilization over rounds or time.
+        decays: Learning-rate decay per participant, parties then server.
+        limits: When to end.
+        target: What time-to-target waits for.
+        eval_every: Rounds between evaluations; None: once an epoch.
+        eval_train: Evaluate the training samples, too.
+    """
+
+    shared: Shared
+    parties: tuple[ParticipantSpec, ...]
+    algorithm: RoundAlgorithm | EventAlgorithm
+    speeds: Speeds
+    decays: tuple[LearningRateDecay, ...]
+    limits: Limits
+    target: Target
+    eval_every: int | None = None
+    eval_train: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parties, then ``server``."""
+        return (*(party.name for party in self.parties), self.shared.server.name)

@@ -1,0 +1,120 @@
+"""The parties that live in one host: one party by default, several when packed, all when inline.
+
+They share what does not depend on the party: the labels, the batch's IDs, a frozen copy of the server's model, Phi.
+
+Shapes: b = samples of a batch, v = number of server parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flexray.data.base import Split
+from flexray.data.batches import BatchStream
+from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, ServerReply, State, Turn
+from flexray.participants import ParticipantSpec, Shared
+from flexray.party import Party
+from flexray.phi import Phi
+
+
+class PartyGroup:
+    """Builds its parties and runs them one after another.
+
+    Args:
+        specs: The parties of this host, in order.
+        shared: What all participants know.
+    """
+
+    def __init__(self, specs: Sequence[ParticipantSpec], shared: Shared) -> None:
+        torch.set_num_threads(shared.threads)
+        self._shared = shared
+        self._labels = shared.labels()["train"]
+        self.parties = [Party(spec, shared) for spec in specs]
+        self._batches = shared.batches()
+        self._labels_b: Tensor = self._labels[:0]
+        self._head: nn.Module = nn.Identity()
+        self._turns: dict[int, BatchStream] = {}
+
+    def widths(self) -> tuple[int, ...]:
+        """Return the embedding width of every party."""
+        return tuple(party.width for party in self.parties)
+
+    def connect(self, widths: Sequence[int]) -> None:
+        """Build the frozen copy of the server's model, given the embedding widths of all K parties."""
+        self._head = self._shared.build_head(widths).requires_grad_(False)
+
+    def embed(self, index: int) -> GroupReply:
+        """Return the embeddings of batch ``index``."""
+        batch = self._batches.batch(index)
+        self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
+        return GroupReply(tuple(party.embed(batch, index) for party in self.parties))
+
+    def train(
+        self, index: int, orders: Sequence[Order], embed_next: bool, server: ServerReply, *replies: GroupReply
+    ) -> GroupReply:
+        """Run round ``index`` and, if told so, embed the next batch.
+
+        Args:
+            index: 0-based round.
+            orders: One order per party of this group.
+            embed_next: Whether to return the embeddings of batch ``index + 1``.
+            server: The server's parameters theta_0 at the start of the round.
+            replies: Embeddings of this batch, of all groups in order.
+        """
+        self._load_head(server.state_v)
+        blocks = [block for reply in replies for block in reply.blocks]
+        phi = Phi(self._head, blocks)
+        down_bytes = server.state_v.nbytes + sum(block.nbytes for block in blocks)
+        reports = []
+        for party, order in zip(self.parties, orders, strict=True):
+            report = party.train(phi, self._labels_b, order, index)
+            up_bytes = blocks[party.index - 1].nbytes
+            reports.append(replace(report, up_bytes=up_bytes, down_bytes=down_bytes))
+        next_blocks = self.embed(index + 1).blocks if embed_next else ()
+        return GroupReply(next_blocks, tuple(reports))
+
+    def _load_head(self, state_v: FloatArray) -> None:
+        start = 0
+        vector = torch.from_numpy(np.array(state_v))
+        with torch.no_grad():
+            for param in self._head.parameters():
+                param.copy_(vector[start : start + param.numel()].view_as(param))
+                start += param.numel()
+
+    def first_turn(self, place: int) -> Turn:
+        """VAFL: embed the first batch of party ``place`` of this group."""
+        return Turn(self._embed_turn(place, 0), Report(0, 1.0))
+
+    def follow(self, place: int, turn: int, order: Order, answer: Answer) -> Turn:
+        """VAFL: let party ``place`` of this group end turn ``turn`` and embed the batch of its next."""
+        report = self.parties[place].follow(answer.grad_bo, order, turn)
+        return Turn(self._embed_turn(place, turn + 1), report)
+
+    def _embed_turn(self, place: int, turn: int) -> FloatArray:
+        party = self.parties[place]
+        if party.index not in self._turns:
+            self._turns[party.index] = self._shared.turns(party.index)
+        return party.embed(self._turns[party.index].batch(turn), turn)
+
+    def embed_split(self, split: Split, mode: Literal["train", "eval"] = "eval") -> GroupReply:
+        """Return the embeddings of a whole split."""
+        return GroupReply(tuple(p.embed_split(split, self._shared.eval_batch, mode) for p in self.parties))
+
+    def digests(self) -> dict[str, str]:
+        """Return the digest of every party's model."""
+        return {party.name: party.digest() for party in self.parties}
+
+    def states(self) -> dict[str, State]:
+        """Return every party's parameters and buffers."""
+        return {party.name: party.state() for party in self.parties}
+
+    def restore(self, states: dict[str, State]) -> None:
+        """Load what :meth:`states` returned, of these parties."""
+        for party in self.parties:
+            party.restore(states[party.name])

@@ -1,0 +1,177 @@
+"""What parties, server and driver exchange.
+
+Shapes: b = samples of a batch, o_k = embedding width of party k, v = number of server parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating]
+State = dict[str, npt.NDArray[Any]]
+"""Parameters and buffers of one participant, in state_dict order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What one participant is to do in a round.
+
+    Args:
+        tau: Number of local iterations; 0 leaves the participant as it is.
+        lr: Learning rate eta.
+    """
+
+    tau: int
+    lr: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one participant did in a round (VAFL: in an event).
+
+    Args:
+        tau: Local iterations taken.
+        max_weight: w_bar, the largest optimizer weight of the round.
+        loss: Loss of the batch before the first local iteration; None if there was none.
+        diverged_at: First local iteration whose loss was NaN or infinite; None if there was none.
+        up_bytes: Bytes that went from the party to the server.
+        down_bytes: Bytes that went from the server to the party.
+    """
+
+    tau: int
+    max_weight: float
+    loss: float | None = None
+    diverged_at: int | None = None
+    up_bytes: int = 0
+    down_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReply:
+    """Embeddings and reports of the parties that live in one host, in party order.
+
+    Args:
+        blocks: One [b, o_k] array per party: the embeddings of the next batch.
+        reports: One report per party on the round that was just computed.
+    """
+
+    blocks: tuple[FloatArray, ...] = ()
+    reports: tuple[Report, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReply:
+    """The server's parameters theta_0 as one vector [v], and its report on the round."""
+
+    state_v: FloatArray
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """VAFL: a party's embeddings [b, o_k] of the batch of its next turn, and its report on the turn before."""
+
+    block_bo: FloatArray
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The server's answer to one party in VAFL.
+
+    Args:
+        grad_bo: Gradient of the batch's loss with respect to the party's embedding [b, o_k].
+        report: The server's report on its own step.
+        staleness: Per party, mean age of the embeddings used, in server updates since they arrived.
+    """
+
+    grad_bo: FloatArray
+    report: Report
+    staleness: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Started:
+    """First record of a run."""
+
+    names: tuple[str, ...]
+    rounds: int | None
+    rounds_per_epoch: int
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """One global round (VAFL: one event), as a row of ``rounds.csv``.
+
+    Lists hold the parties 1..K, then the server.
+
+    Args:
+        round: 1-based number.
+        start_units: Simulated time at its start.
+        sim_time: Simulated time at its end, in units.
+        duration: Length in units.
+        tau: Local iterations.
+        lr: Learning rates.
+        utilization: CPU utilizations.
+        comm_units: The part of the duration that is communication.
+        unit_times: Units per local iteration.
+        train_loss: Loss of the batch before the round's updates.
+        sent_bytes: Bytes sent in the round, all parties, both directions.
+        up_bytes: Per party.
+        down_bytes: Per party.
+        party: VAFL: index of the party whose turn it was.
+        staleness: VAFL: see :class:`Answer`.
+    """
+
+    round: int
+    start_units: float
+    sim_time: float
+    duration: float
+    tau: tuple[int, ...]
+    lr: tuple[float, ...]
+    utilization: tuple[float, ...]
+    comm_units: float
+    unit_times: tuple[float, ...]
+    train_loss: float
+    sent_bytes: int
+    up_bytes: tuple[int, ...]
+    down_bytes: tuple[int, ...]
+    party: int | None = None
+    staleness: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class EvalRecord:
+    """One evaluation, as a row of ``evals.csv``; ``metrics`` has keys such as ``test_top1``."""
+
+    round: int
+    epoch: float
+    sim_time: float
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where a loss first became NaN or infinite."""
+
+    round: int
+    participant: str
+    local_iteration: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Last record of a run."""
+
+    rounds: int
+    sim_time: float
+    divergence: Divergence | None
+    digests: dict[str, str]
+    states: dict[str, State] = field(repr=False)
+
+
+Record = Started | RoundRecord | EvalRecord | Ended

@@ -1,0 +1,40 @@
+"""Party encoders and server heads, and how a configured class becomes a module.
+
+A party model maps its features [b, *sample_shape] to an embedding [b, out_features]. A server head maps the
+concatenated embeddings [b, sum of widths] to a prediction [b, num_outputs]. Any ``torch.nn.Module`` will do:
+constructor parameters named ``in_features``, ``in_shape`` or ``out_features`` that the configuration leaves open are
+filled in with what the data and the task need. A model with ``in_features`` (and no ``in_shape``) gets its samples
+flattened.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from flexray.models.cnn import CNN
+from flexray.models.mlp import MLP, Linear
+
+__all__ = ["CNN", "MLP", "Linear", "ModuleFactory", "build_module", "takes"]
+
+ModuleFactory = partial[nn.Module] | Callable[..., nn.Module]
+
+
+def build_module(factory: ModuleFactory, **offers: Any) -> nn.Module:
+    """Call ``factory`` with those of ``offers`` that its signature names and that are not bound already."""
+    bound = factory.keywords if isinstance(factory, partial) else {}
+    parameters = inspect.signature(factory).parameters
+    wanted = {key: value for key, value in offers.items() if key in parameters and key not in bound}
+    module = factory(**wanted)
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"expected a torch.nn.Module, got {type(module).__name__}")
+    return module
+
+
+def takes(factory: ModuleFactory, parameter: str) -> bool:
+    """Whether the constructor behind ``factory`` has a parameter of this name."""
+    return parameter in inspect.signature(factory).parameters

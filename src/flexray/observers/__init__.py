@@ -1,0 +1,1 @@
+"""What watches a run: files in the run folder, the timeline, the progress bar, the summary."""

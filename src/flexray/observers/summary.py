@@ -1,0 +1,142 @@
+"""``summary.json``: what a run was and what came out (SPEC 11)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from flexray.build import Job
+from flexray.messages import Ended, EvalRecord, Record, RoundRecord
+from flexray.observers.base import Observer
+
+PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
+
+
+class SummaryObserver(Observer):
+    """Gathers what the summary needs while records pass by."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._names = job.experiment.names[:-1]
+        self._up = [0] * len(self._names)
+        self._down = [0] * len(self._names)
+        self._reached: EvalRecord | None = None
+        self._reached_bytes = 0
+        self._last_eval: EvalRecord | None = None
+        self.ended: Ended | None = None
+
+    def on(self, record: Record) -> None:  # noqa: D102
+        if isinstance(record, RoundRecord):
+            for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
+                self._up[k] += up
+                self._down[k] += down
+        elif isinstance(record, EvalRecord):
+            self._last_eval = record
+            if self._reached is None and self._job.experiment.target.met_by(record.metrics):
+                self._reached = record
+                self._reached_bytes = sum(self._up) + sum(self._down)
+        elif isinstance(record, Ended):
+            self.ended = record
+
+    def summary(self, wall_s: float, setup_s: float) -> dict[str, Any]:
+        """Return the summary of a run that ended.
+
+        Args:
+            wall_s: Seconds from its start to its end.
+            setup_s: Seconds of these before the first round.
+        """
+        if self.ended is None:
+            raise RuntimeError("the run has not ended")
+        x, ended, reached = self._job.experiment, self.ended, self._reached
+        diverged = ended.divergence
+        return {
+            "algo": self._job.algo,
+            "dataset": self._job.dataset,
+            "data_source": x.shared.outline.source,
+            "status": "diverged" if diverged else "completed",
+            "divergence": None if diverged is None else vars(diverged),
+            "num_parties": len(self._names),
+            "parties": list(self._names),
+            "rounds": ended.rounds,
+            "sim_time": ended.sim_time,
+            "time_unit": "units",
+            "wall_s": round(wall_s, 3),
+            "setup_s": round(setup_s, 3),
+            "seed": x.shared.seed,
+            "metric": x.target.metric,
+            "final": self._final(),
+            "target": x.target.value,
+            "time_to_target": reached.sim_time if reached else None,
+            "rounds_to_target": reached.round if reached else None,
+            "bytes_to_target": self._reached_bytes if reached else None,
+            "sent_bytes": sum(self._up) + sum(self._down),
+            "bytes_by_party": {
+                name: {"up": up, "down": down} for name, up, down in zip(self._names, self._up, self._down, strict=True)
+            },
+            "model_digest": ended.digests,
+            "cluster": self._cluster(),
+            "versions": versions(),
+        }
+
+    def _final(self) -> dict[str, float | None]:
+        metrics = self._last_eval.metrics if self._last_eval else {}
+        return {key: value if math.isfinite(value) else None for key, value in metrics.items()}
+
+    def _cluster(self) -> dict[str, Any]:
+        plan = self._job.cluster
+        return {
+            "kind": plan.kind,
+            "hosts": [host.name for host in plan.hosts],
+            "party_threads": plan.threads,
+            "machine_cpus": os.cpu_count(),
+        }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that numbers may depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "source tree"
+    return found
+
+
+def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    """Write ``summary.json``."""
+    (folder / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def summary_table(summary: dict[str, Any], folder: Path) -> Table:
+    """Return the closing table of one run."""
+    table = Table(title=f"{summary['algo']} on {summary['dataset']}: {summary['status']}", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    rows = [
+        ("data", summary["data_source"]),
+        ("parties", str(summary["num_parties"])),
+        ("rounds", f"{summary['rounds']:,}"),
+        ("simulated time (units)", f"{summary['sim_time']:,.6g}"),
+        *((key.replace("_", " "), "-" if value is None else f"{value:.4f}") for key, value in summary["final"].items()),
+        (f"time to {summary['metric']} {summary['target']}", _or_dash(summary["time_to_target"])),
+        ("rounds to target", _or_dash(summary["rounds_to_target"])),
+        ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
+        ("wall time (s), of it set-up", f"{summary['wall_s']:.1f}, {summary['setup_s']:.1f}"),
+        ("run folder", str(folder)),
+    ]
+    for name, value in rows:
+        if "None" not in name:
+            table.add_row(name, value)
+    return table
+
+
+def _or_dash(value: float | None) -> str:
+    return "--" if value is None else f"{value:,.6g}"

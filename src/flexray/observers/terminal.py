@@ -1,0 +1,106 @@
+"""The terminal: log lines beside a progress bar, or plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from flexray.messages import Ended, EvalRecord, Record, RoundRecord, Started
+from flexray.observers.base import Observer
+
+log = logging.getLogger("flexray")
+
+
+class TerminalHandler(logging.StreamHandler[TextIO]):
+    """Writes to whatever ``sys.stdout`` is now, so that lines appear above a live progress bar."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        """The current standard output."""
+        return sys.stdout
+
+
+class ProgressObserver(Observer):
+    """A progress bar on a terminal; elsewhere a log line per evaluation.
+
+    Args:
+        metric: The metric to show, for example ``test_top1``.
+        max_time: Limit of simulated time in units, if the run has no limit in rounds.
+        console: Where to show it.
+    """
+
+    def __init__(self, metric: str, max_time: float | None = None, console: Console | None = None) -> None:
+        self._metric = metric
+        self._max_time = max_time
+        self._console = console or Console()
+        self._progress: Progress | None = None
+        self._task = None
+        self._by_time = False
+        self._value = "-"
+        self._last: RoundRecord | None = None
+
+    def on(self, record: Record) -> None:  # noqa: D102
+        if isinstance(record, Started):
+            self._start(record)
+        elif isinstance(record, RoundRecord):
+            self._last = record
+            self._update(record)
+        elif isinstance(record, EvalRecord):
+            self._evaluated(record)
+
+    def _start(self, record: Started) -> None:
+        self._by_time = record.rounds is None
+        total = self._max_time if self._by_time else record.rounds
+        if not self._console.is_terminal:
+            unit = f"{total:g} units" if self._by_time else f"{total} rounds"
+            log.info("training for %s, %d rounds an epoch", unit, record.rounds_per_epoch)
+            return
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
+            TimeRemainingColumn(),
+        )  # fmt: skip
+        self._progress = Progress(*columns, console=self._console)
+        self._task = self._progress.add_task("units" if self._by_time else "round", total=total, now="")
+        self._progress.start()
+
+    def _update(self, record: RoundRecord) -> None:
+        if self._progress is None or self._task is None:
+            return
+        active = [tau for tau in record.tau if tau > 0]
+        spread = f"tau {min(active)}..{max(active)}" if active else "tau 0"
+        now = f"time {record.sim_time:,.0f}  loss {record.train_loss:.4f}  {self._metric} {self._value}  {spread}"
+        done = record.sim_time if self._by_time else record.round
+        self._progress.update(self._task, completed=done, now=now)
+
+    def _evaluated(self, record: EvalRecord) -> None:
+        self._value = f"{record.metrics[self._metric]:.4f}"
+        if self._progress is None:
+            loss = record.metrics.get("train_loss", record.metrics["test_loss"])
+            tau = [t for t in self._last.tau if t > 0] if self._last else []
+            log.info(
+                "round %d  epoch %.2f  time %.0f  loss %.4f  %s %s%s",
+                record.round, record.epoch, record.sim_time, loss, self._metric, self._value,
+                f"  tau {min(tau)}..{max(tau)}" if tau else "",
+            )  # fmt: skip
+
+    def close(self) -> None:  # noqa: D102
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+def announce_end(record: Ended) -> None:
+    """Say where a run diverged, if it did."""
+    if record.divergence:
+        where = record.divergence
+        log.error(
+            "diverged: the loss became NaN or infinite in round %d at %s, local iteration %d; a lower lr may help",
+            where.round, where.participant, where.local_iteration + 1,
+        )  # fmt: skip

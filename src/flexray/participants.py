@@ -1,0 +1,149 @@
+"""What parties and server are made of: picklable descriptions, from which each process builds its own.
+
+Shapes: n = samples of a split, o_k = embedding width of party k.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flexray.data.base import Dataset, Outline
+from flexray.data.batches import BatchStream
+from flexray.errors import FlexrayError, ParticipantError
+from flexray.messages import State
+from flexray.models import ModuleFactory, build_module
+from flexray.optimizers import LocalOptimizer
+from flexray.seeds import seed_torch
+
+SERVER = "server"
+SERVER_INDEX = 0
+"""The server's index in the paper and in random streams; parties are 1..K there."""
+
+
+@dataclass(frozen=True)
+class ParticipantSpec:
+    """One party or the server.
+
+    Args:
+        name: Party name, or ``server``.
+        index: 1..K for parties, 0 for the server.
+        model: Makes its model; see :func:`flexray.models.build_module`.
+        optimizer: Its local optimizer.
+        clip_norm: Largest gradient norm, or None.
+    """
+
+    name: str
+    index: int
+    model: ModuleFactory
+    optimizer: LocalOptimizer
+    clip_norm: float | None = None
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What every participant of a run knows.
+
+    Args:
+        dataset: The dataset.
+        outline: Its names, sizes and task.
+        server: The server, whose model every party keeps a frozen copy of.
+        seed: The run's seed.
+        batch_size: B.
+        replacement: Draw batches with replacement.
+        drop_last: Leave out the short last batch of an epoch.
+        embedding_width: Width offered to party models as ``out_features``.
+        dtype: ``float32`` or ``float64``.
+        threads: Threads per party.
+    """
+
+    dataset: Dataset
+    outline: Outline
+    server: ParticipantSpec
+    seed: int
+    batch_size: int
+    replacement: bool = False
+    drop_last: bool = False
+    embedding_width: int = 32
+    dtype: Literal["float32", "float64"] = "float32"
+    threads: int = 1
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The type of features, parameters and embeddings."""
+        return torch.float64 if self.dtype == "float64" else torch.float32
+
+    @property
+    def eval_batch(self) -> int:
+        """Samples per step when whole splits are embedded."""
+        return max(256, self.batch_size)
+
+    def batches(self) -> BatchStream:
+        """Return the stream of mini-batches that all participants share."""
+        return self._stream("batches")
+
+    def turns(self, party: int) -> BatchStream:
+        """VAFL: return the stream of mini-batches of party ``party`` (1..K) alone."""
+        return self._stream(f"turns-{party}")
+
+    def _stream(self, name: str) -> BatchStream:
+        train = self.outline.sizes["train"]
+        return BatchStream(train, self.batch_size, self.seed, name, self.replacement, self.drop_last)
+
+    def labels(self) -> Mapping[str, Tensor]:
+        """Load the labels of all splits, as class numbers or as numbers of :attr:`torch_dtype`."""
+        kind = torch.int64 if self.outline.task.is_classification else self.torch_dtype
+        return {split: torch.from_numpy(np.asarray(y)).to(kind) for split, y in self.dataset.labels().items()}
+
+    def build_head(self, widths: Sequence[int]) -> nn.Module:
+        """Build the server's model for embeddings of these widths; the same weights in every process."""
+        with blame(SERVER, "construction"):
+            seed_torch(self.seed, SERVER_INDEX, "init")
+            outputs = self.outline.task.num_outputs
+            head = build_module(self.server.model, in_features=sum(widths), out_features=outputs)
+            return head.to(self.torch_dtype).train()
+
+
+@contextmanager
+def blame(participant: str, phase: str) -> Iterator[None]:
+    """Turn an exception of a user's code into one that names the participant and survives pickling."""
+    try:
+        yield
+    except FlexrayError:
+        raise
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ParticipantError(participant, phase, cause, traceback.format_exc()) from error
+
+
+def get_state(module: nn.Module) -> State:
+    """Return copies of parameters and buffers, in state_dict order."""
+    return {key: value.detach().cpu().numpy().copy() for key, value in module.state_dict().items()}
+
+
+def set_state(module: nn.Module, state: State, participant: str) -> None:
+    """Load what :func:`get_state` returned; refuse a state of another model."""
+    try:
+        module.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in state.items()})
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise ParticipantError(participant, "loading its saved model", reason) from error
+
+
+def digest(module: nn.Module) -> str:
+    """Return the sha256 of the parameters in state_dict order, as little-endian floats (SPEC 11)."""
+    names = {name for name, _ in module.named_parameters()}
+    sha = hashlib.sha256()
+    for key, value in module.state_dict().items():
+        if key in names:
+            array = value.detach().cpu().numpy()
+            sha.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
+    return sha.hexdigest()

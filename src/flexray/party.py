@@ -1,0 +1,137 @@
+"""One party: its features, its model, its local optimizer (SPEC 1 and 2).
+
+Shapes: b = samples of a batch, n = samples of a split, o = the party's embedding width.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flexray.data.base import SPLITS, IdArray, Split
+from flexray.data.batches import Batch
+from flexray.errors import DataError, ParticipantError
+from flexray.messages import FloatArray, Order, Report, State
+from flexray.models import build_module, takes
+from flexray.participants import ParticipantSpec, Shared, blame, digest, get_state, set_state
+from flexray.phi import Phi
+from flexray.seeds import seed_torch
+from flexray.training import Trainer, trainable
+
+
+class Party:
+    """Holds features that never leave it; embeds and trains on request.
+
+    Args:
+        spec: This party.
+        shared: What all participants know.
+    """
+
+    def __init__(self, spec: ParticipantSpec, shared: Shared) -> None:
+        self.name, self.index = spec.name, spec.index
+        self._seed = shared.seed
+        with blame(self.name, "loading its data"):
+            self._features = shared.dataset.features(spec.index - 1, shared.torch_dtype)
+            self._check_sizes(shared)
+        shape = self._features["train"].sample_shape
+        with blame(self.name, "construction"):
+            seed_torch(shared.seed, self.index, "init")
+            self.model = build_module(
+                spec.model, in_features=int(np.prod(shape)), in_shape=shape, out_features=shared.embedding_width
+            )
+            self.model.to(shared.torch_dtype)
+        self._flatten = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
+        self._edits_input = False
+        self.width = self._probe()
+        self.model.train()
+        self._trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
+        self._batch: Tensor = torch.empty(0)
+
+    def _check_sizes(self, shared: Shared) -> None:
+        for split in SPLITS:
+            expected = shared.outline.sizes[split]
+            found = len(self._features[split]) if split in self._features else 0
+            if found != expected:
+                raise DataError(f"party '{self.name}': {split} has {found} rows, expected {expected}")
+
+    def _probe(self) -> int:
+        """Return the embedding width, from a forward pass on two samples; also see whether inputs are edited."""
+        size = min(2, len(self._features["train"]))
+        with blame(self.name, "a first forward pass"), torch.no_grad():
+            seed_torch(self._seed, self.index, "probe")
+            x = self._load("train", Batch(np.arange(size), 0))
+            version = x._version
+            embedding = self.model.eval()(x)
+            self._edits_input = x._version != version
+        if not isinstance(embedding, Tensor) or embedding.ndim != 2 or len(embedding) != size:
+            found = tuple(embedding.shape) if isinstance(embedding, Tensor) else type(embedding).__name__
+            raise ParticipantError(
+                self.name,
+                "a first forward pass",
+                f"its model returned {found}, expected a tensor of shape ({size}, width)",
+            )
+        return int(embedding.shape[1])
+
+    def _load(self, split: Split, batch: Batch) -> Tensor:
+        x = self._features[split].batch(batch.ids_b, batch.epoch)
+        return x.flatten(1) if self._flatten else x
+
+    def _forward(self, x: Tensor) -> Tensor:
+        embedding_bo: Tensor = self.model(x.clone() if self._edits_input else x)
+        if embedding_bo.shape != (len(x), self.width):
+            raise ValueError(f"its model returned shape {tuple(embedding_bo.shape)}, expected {(len(x), self.width)}")
+        return embedding_bo
+
+    def embed(self, batch: Batch, index: int) -> FloatArray:
+        """Load a batch, keep it for :meth:`train`, and return its embeddings [b, o] (train mode, no gradient)."""
+        with blame(self.name, f"round {index + 1}"), torch.no_grad():
+            seed_torch(self._seed, self.index, "embed", index)
+            self._batch = self._load("train", batch)
+            return self._forward(self._batch).numpy()
+
+    def train(self, phi: Phi, labels_b: Tensor, order: Order, index: int) -> Report:
+        """Run the local iterations of a round on the batch that was embedded last."""
+        with blame(self.name, f"round {index + 1}"):
+            seed_torch(self._seed, self.index, "train", index)
+            predict = phi.predictor(self.index - 1)
+            return self._trainer.run(lambda: predict(self._forward(self._batch)), labels_b, order)
+
+    def follow(self, grad_bo: FloatArray, order: Order, index: int) -> Report:
+        """VAFL: take one step along the server's gradient with respect to the embeddings that were sent."""
+        grad = torch.from_numpy(np.array(grad_bo))
+        with blame(self.name, f"turn {index + 1}"):
+            seed_torch(self._seed, self.index, "embed", index)  # the same dropout as the embeddings that were sent
+            return self._trainer.follow(lambda: self._forward(self._batch), grad, order)
+
+    def embed_split(self, split: Split, chunk: int, mode: Literal["train", "eval"] = "eval") -> FloatArray:
+        """Return the embeddings [n, o] of a whole split, in evaluation mode unless told otherwise."""
+        ids_n = np.arange(len(self._features[split]))
+        with blame(self.name, f"embedding the {split} samples"), torch.no_grad():
+            seed_torch(self._seed, self.index, "split", split)
+            self.model.train(mode == "train")
+            parts = [self._forward(self._load(split, Batch(ids, 0))) for ids in chunks(ids_n, chunk)]
+            self.model.train()
+            return torch.cat(parts).numpy()
+
+    def digest(self) -> str:
+        """Return the digest of the model."""
+        return digest(self.model)
+
+    def state(self) -> State:
+        """Return copies of the model's parameters and buffers."""
+        return get_state(self.model)
+
+    def restore(self, state: State) -> None:
+        """Load what :meth:`state` returned."""
+        set_state(self.model, state, self.name)
+
+
+def chunks(ids_n: IdArray, size: int) -> list[IdArray]:
+    """Cut ``ids_n`` into pieces of ``size``; a last piece of one sample joins the one before."""
+    cuts = list(range(size, len(ids_n), size))
+    if cuts and len(ids_n) - cuts[-1] == 1:
+        cuts.pop()
+    return np.split(ids_n, cuts)

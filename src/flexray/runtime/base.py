@@ -1,0 +1,69 @@
+"""The seam between the driver and the places where participants live.
+
+A host is a process that holds named workers. The driver creates workers in hosts and calls their methods; a call
+returns a handle at once, and a handle may be an argument of a later call, whose method then gets the value.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Handle = Any
+"""The future result of a call; opaque to the driver."""
+
+
+class Host:
+    """Holds named workers. In Ray this becomes an actor."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, Any] = {}
+
+    def create(self, worker: str, factory: Callable[..., Any], *args: Any) -> None:
+        """Build a worker, in place of one of the same name."""
+        self._workers[worker] = factory(*args)
+
+    def call(self, worker: str, method: str, *args: Any) -> Any:
+        """Call a method of a worker."""
+        return getattr(self._workers[worker], method)(*args)
+
+    def clear(self) -> None:
+        """Drop all workers; the process stays warm."""
+        self._workers.clear()
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which host holds whom.
+
+    Args:
+        groups: The parties (0-based) of each group, in order; together they are 0 .. K-1.
+        group_hosts: Host of each group.
+        server_host: Host of the server.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    group_hosts: tuple[int, ...]
+    server_host: int
+
+
+class Runtime(ABC):
+    """Hosts of one run."""
+
+    @abstractmethod
+    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:
+        """Start building a worker in a host."""
+
+    @abstractmethod
+    def call(self, host: int, worker: str, method: str, *args: Any) -> Handle:
+        """Start a call; calls to one host run in the order in which they were made."""
+
+    @abstractmethod
+    def get(self, handles: Sequence[Handle]) -> list[Any]:
+        """Wait for results; raises what a call raised.
+
+        Raises:
+            flexray.errors.FlexrayError: A participant failed, or its process died.
+        """

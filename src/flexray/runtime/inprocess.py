@@ -1,0 +1,43 @@
+"""All participants in this process, no Ray: the quickest place for small models, and the easiest to debug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from flexray.runtime.base import Handle, Host, Placement, Runtime
+
+
+class InProcess(Runtime):
+    """One host; a call runs at once and its handle is its value."""
+
+    def __init__(self) -> None:
+        self._host = Host()
+
+    @staticmethod
+    def placement(num_parties: int) -> Placement:
+        """Put all parties in one group, and the server beside them."""
+        return Placement(groups=(tuple(range(num_parties)),), group_hosts=(0,), server_host=0)
+
+    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:  # noqa: D102
+        return self._host.create(worker, factory, *args)
+
+    def call(self, host: int, worker: str, method: str, *args: Any) -> Handle:  # noqa: D102
+        return self._host.call(worker, method, *args)
+
+    def get(self, handles: Sequence[Handle]) -> list[Any]:  # noqa: D102
+        return list(handles)
+
+
+@contextmanager
+def borrowed_torch() -> Iterator[None]:
+    """Give torch's random state and thread count back to the caller as they were."""
+    threads = torch.get_num_threads()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        torch.set_num_threads(threads)

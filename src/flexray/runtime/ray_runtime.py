@@ -1,0 +1,251 @@
+"""Participants as Ray actors: the only module that imports Ray.
+
+A run's driver is an actor, too. It streams records back to the process that the user started, which writes the run
+folder; so the folder comes home from wherever the driver lived.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import ActorDiedError, RayActorError, RayError, RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from flexray.cluster import ClusterPlan, HostSpec
+from flexray.driver import make_driver
+from flexray.errors import FlexrayError, ParticipantError, ResourceError
+from flexray.experiment import Experiment
+from flexray.messages import Record
+from flexray.runtime.base import Handle, Host, Placement, Runtime
+
+RESERVE_TIMEOUT_S = 8.0
+BATCH_S = 0.1
+"""Records that arise within this time travel together."""
+
+log = logging.getLogger("flexray")
+
+
+class HostActor(Host):
+    """A host with a name, by which Ray prefixes what it prints."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        import torch
+
+        super().__init__()
+        self._name = name
+        torch.set_num_threads(threads)
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def ping(self) -> str:
+        """Answer when the process is up."""
+        return self._name
+
+
+class RayRuntime(Runtime):
+    """Hosts are Ray actors; a handle is an object reference."""
+
+    def __init__(self, actors: Sequence[Any]) -> None:
+        self._actors = list(actors)
+
+    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:  # noqa: D102
+        return self._actors[host].create.remote(worker, factory, *args)
+
+    def call(self, host: int, worker: str, method: str, *args: Any) -> Handle:  # noqa: D102
+        return self._actors[host].call.remote(worker, method, *args)
+
+    def get(self, handles: Sequence[Handle]) -> list[Any]:  # noqa: D102
+        try:
+            return list(ray.get(list(handles)))
+        except RayError as error:
+            raise unwrap(error) from None
+
+
+class DriverActor:
+    """Runs drivers, one after another, and streams their records."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def ping(self) -> str:
+        """Answer when the process is up."""
+        return self._name
+
+    def run(self, experiment: Experiment, placement: Placement, actors: Sequence[Any]) -> Iterator[list[Record]]:
+        """Run an experiment and yield its records in small batches."""
+        batch: list[Record] = []
+        sent_s = time.monotonic()
+        for record in make_driver(experiment, RayRuntime(actors), placement).run():
+            batch.append(record)
+            if time.monotonic() - sent_s > BATCH_S:
+                yield batch
+                batch, sent_s = [], time.monotonic()
+        yield batch
+
+
+class RayCluster:
+    """A Ray instance that this process started or joined, and the warm hosts of its last run.
+
+    In a multirun one cluster serves all jobs; a job that asks for the same hosts as the one before gets them warm.
+    """
+
+    def __init__(self) -> None:
+        self._plan: tuple[Any, ...] | None = None
+        self._hosts_key: tuple[Any, ...] | None = None
+        self._group: PlacementGroup | None = None
+        self._actors: list[Any] = []
+        self._driver: Any = None
+
+    def run(self, plan: ClusterPlan, experiment: Experiment) -> Iterator[Record]:
+        """Run an experiment on the cluster and yield its records.
+
+        Raises:
+            flexray.errors.ResourceError: The plan asks for more than there is.
+            flexray.errors.ParticipantError: Code of a participant raised, or its process died.
+        """
+        self._connect(plan)
+        self._ensure_hosts(plan)
+        try:
+            batches = self._driver.run.remote(experiment, plan.placement, self._actors)
+            for reference in batches:
+                yield from ray.get(reference)
+            ray.get([actor.clear.remote() for actor in self._actors])
+        except RayError as error:
+            self._drop_hosts()
+            raise unwrap(error) from None
+        except BaseException:
+            self._drop_hosts()
+            raise
+
+    def close(self) -> None:
+        """Leave the cluster; one that this process started ends."""
+        self._drop_hosts()
+        if self._plan is not None:
+            ray.shutdown()
+            self._plan = None
+
+    def _connect(self, plan: ClusterPlan) -> None:
+        wanted = (plan.kind == "ray", plan.address, plan.num_cpus)
+        if self._plan == wanted:
+            return
+        self.close()
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        common = {"log_to_driver": True, "logging_level": logging.WARNING, "configure_logging": False}
+        try:
+            if plan.kind == "ray":
+                ray.init(address=plan.address, **common)
+            else:
+                cpus = plan.num_cpus or os.cpu_count()
+                ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise ResourceError(f"cluster.address: cannot use Ray at '{plan.address}': {reason}") from error
+        self._plan = wanted
+
+    # Hosts ------------------------------------------------------------------------------------------------------
+
+    def _ensure_hosts(self, plan: ClusterPlan) -> None:
+        specs = (plan.driver, *plan.hosts)
+        key = (specs, plan.threads)
+        if self._hosts_key == key:
+            return
+        self._drop_hosts()
+        bundles = self._reserve(specs)
+        driver, *hosts = (self._options(i, spec, bundles[i]) for i, spec in enumerate(specs))
+        host_class, driver_class = ray.remote(HostActor), ray.remote(DriverActor)
+        self._driver = driver_class.options(**driver).remote(plan.driver.name)
+        self._actors = [
+            host_class.options(**options).remote(spec.name, plan.threads)
+            for options, spec in zip(hosts, plan.hosts, strict=True)
+        ]
+        self._hosts_key = key
+
+    def _options(self, index: int, spec: HostSpec, bundle: dict[str, float]) -> dict[str, Any]:
+        custom = {key: amount for key, amount in bundle.items() if key not in ("CPU", "GPU")}
+        return {
+            "name": spec.name,
+            "num_cpus": bundle.get("CPU", 0.0),
+            "num_gpus": bundle.get("GPU", 0.0),
+            "resources": custom or None,
+            "enable_task_events": False,
+            "scheduling_strategy": PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index),
+        }
+
+    def _reserve(self, specs: Sequence[HostSpec]) -> list[dict[str, float]]:
+        """Reserve what all hosts ask for at once, or say what was asked and what there is."""
+        total, free = ray.cluster_resources(), ray.available_resources()
+        bundles = demands(specs, free.get("CPU", 0.0))
+        asked = sum_of(bundles)
+        short = {key: amount for key, amount in asked.items() if amount > total.get(key, 0.0) + 1e-9}
+        if short:
+            raise ResourceError(_shortage(specs, short, total))
+        self._group = placement_group([bundle or {"CPU": 0.001} for bundle in bundles], strategy="PACK")
+        if not self._group.wait(timeout_seconds=RESERVE_TIMEOUT_S):
+            remove_placement_group(self._group)
+            self._group = None
+            raise ResourceError(_shortage(specs, asked, free, "free on one node or another"))
+        return [bundle or {"CPU": 0.001} for bundle in bundles]
+
+    def _drop_hosts(self) -> None:
+        for actor in [self._driver, *self._actors]:
+            if actor is not None:
+                ray.kill(actor)
+        if self._group is not None:
+            remove_placement_group(self._group)
+        self._driver, self._actors, self._group, self._hosts_key = None, [], None, None
+
+
+def demands(specs: Sequence[HostSpec], free_cpus: float) -> list[dict[str, float]]:
+    """Return the resources of each host; those without a CPU demand share equally what the others leave, at most 1."""
+    open_places = sum(spec.cpus is None for spec in specs)
+    left = max(0.0, free_cpus - sum(spec.cpus or 0.0 for spec in specs))
+    share = min(1.0, math.floor(left / open_places * 1000) / 1000) if open_places else 0.0
+    result = []
+    for spec in specs:
+        wanted = {"CPU": share if spec.cpus is None else spec.cpus, "GPU": spec.gpus, **spec.resources}
+        result.append({key: amount for key, amount in wanted.items() if amount > 0})
+    return result
+
+
+def sum_of(bundles: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Add resources up."""
+    total: dict[str, float] = {}
+    for bundle in bundles:
+        for key, amount in bundle.items():
+            total[key] = total.get(key, 0.0) + amount
+    return total
+
+
+def _shortage(
+    specs: Sequence[HostSpec], asked: dict[str, float], there: dict[str, float], where: str = "in the cluster"
+) -> str:
+    wanted = ", ".join(f"{amount:g} {key}" for key, amount in asked.items())
+    found = ", ".join(f"{there.get(key, 0.0):g} {key}" for key in asked)
+    return (
+        f"cluster: the driver, the server and {len(specs) - 2} party hosts ask for {wanted}, but there are {found}"
+        f" {where}; lower cluster.cpus_per_party (null shares what there is) or use cluster=packed"
+    )
+
+
+def unwrap(error: RayError) -> FlexrayError:
+    """Return the flexray error inside a Ray error, or one that says whose process died."""
+    cause: BaseException | None = error
+    while isinstance(cause, RayTaskError):
+        cause = cause.cause
+    if isinstance(cause, FlexrayError):
+        return cause
+    if isinstance(cause, ActorDiedError | RayActorError):
+        reason = " ".join(str(cause).split())
+        return ParticipantError("a host", "its process", f"died: {reason}")
+    return ParticipantError("a host", "a call", f"{type(cause).__name__}: {cause}", str(error))

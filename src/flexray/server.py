@@ -1,0 +1,165 @@
+"""The server: the fusion model, and for VAFL the table of last embeddings (SPEC 2 and 6).
+
+Shapes: b = samples of a batch, n = samples of a split, o = sum of embedding widths, c = outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flexray.data.base import Split
+from flexray.data.batches import BatchStream
+from flexray.errors import ParticipantError
+from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, ServerReply, State, Turn
+from flexray.participants import SERVER, SERVER_INDEX, Shared, blame, digest, get_state, set_state
+from flexray.seeds import seed_torch
+from flexray.training import Trainer, trainable
+
+
+class Server:
+    """Holds theta_0; trains it, evaluates the whole model, and answers parties in VAFL.
+
+    Args:
+        shared: What all participants know.
+        widths: Embedding width of every party.
+    """
+
+    def __init__(self, shared: Shared, widths: Sequence[int]) -> None:
+        torch.set_num_threads(shared.threads)
+        self._shared = shared
+        self._task = shared.outline.task
+        self._labels = shared.labels()
+        self._batches = shared.batches()
+        ends = list(accumulate(widths))
+        self._spans = list(zip([0, *ends], ends, strict=False))
+        self.head = shared.build_head(widths)
+        self._edits_input = False
+        self._probe(sum(widths))
+        spec = shared.server
+        self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
+        self._table = _Table()
+
+    def _probe(self, width: int) -> None:
+        with blame(SERVER, "a first forward pass"), torch.no_grad():
+            seed_torch(self._shared.seed, SERVER_INDEX, "probe")
+            x = torch.zeros(2, width, dtype=self._shared.torch_dtype)
+            version = x._version
+            prediction = self.head.eval()(x)
+            self._edits_input = x._version != version
+            self.head.train()
+        expected = (2, self._task.num_outputs)
+        found = tuple(prediction.shape) if isinstance(prediction, Tensor) else type(prediction).__name__
+        if found != expected:
+            raise ParticipantError(SERVER, "a first forward pass", f"its model returned {found}, expected {expected}")
+
+    def _forward(self, embeddings_bo: Tensor) -> Tensor:
+        prediction_bc: Tensor = self.head(embeddings_bo.clone() if self._edits_input else embeddings_bo)
+        return prediction_bc
+
+    def _reply(self, report: Report) -> ServerReply:
+        flat = [p.detach().reshape(-1) for p in self.head.parameters()]
+        vector = torch.cat(flat) if flat else torch.empty(0, dtype=self._shared.torch_dtype)
+        return ServerReply(vector.numpy(), report)
+
+    def start(self) -> ServerReply:
+        """Return theta_0 before the first round."""
+        return self._reply(Report(0, 1.0))
+
+    def train(self, index: int, order: Order, *replies: GroupReply) -> ServerReply:
+        """Run the server's local iterations of round ``index`` on the parties' embeddings and return theta_0."""
+        embeddings_bo = _concatenate(replies)
+        labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
+        with blame(SERVER, f"round {index + 1}"):
+            seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
+            report = self._trainer.run(lambda: self._forward(embeddings_bo), labels_b, order)
+            return self._reply(self._with_loss(report, embeddings_bo, labels_b))
+
+    def _with_loss(self, report: Report, embeddings_bo: Tensor, labels_b: Tensor) -> Report:
+        """Add the batch's loss to the report of a server that took no iteration."""
+        if report.loss is not None:
+            return report
+        with torch.no_grad():
+            loss = float(self._task.loss_fn(self._forward(embeddings_bo), labels_b))
+        return Report(report.tau, report.max_weight, loss, None if np.isfinite(loss) else 0)
+
+    def fill(self, *replies: GroupReply) -> None:
+        """VAFL: take every party's embeddings of all training samples, before time 0."""
+        streams = [self._shared.turns(k + 1) for k in range(len(self._spans))]
+        self._table = _Table(_concatenate(replies), streams)
+
+    def answer(self, event: int, party: int, turn: int, order: Order, own: Turn) -> Answer:
+        """VAFL: combine a party's fresh block with the stored ones, step, and return its gradient.
+
+        Both gradients, for theta_0 and for the embeddings, are taken at the same point: before the step.
+
+        Args:
+            event: 0-based event, counted over all parties.
+            party: 0-based party whose turn it is.
+            turn: How many turns it had before.
+            order: The server's order.
+            own: The party's embeddings of its own batch.
+        """
+        start, end = self._spans[party]
+        with blame(SERVER, f"event {event + 1}"):
+            ids_b = torch.from_numpy(self._table.streams[party].batch(turn).ids_b)
+            self._table.embeddings_no[ids_b, start:end] = torch.from_numpy(np.array(own.block_bo))
+            self._table.arrived_nk[ids_b, party] = event
+            staleness = (event - self._table.arrived_nk[ids_b]).double().mean(dim=0).tolist()
+            seed_torch(self._shared.seed, SERVER_INDEX, "train", event)
+            own_bo = self._table.embeddings_no[ids_b, start:end].requires_grad_()
+            stored_bo = self._table.embeddings_no[ids_b]
+            embeddings_bo = torch.cat((stored_bo[:, :start], own_bo, stored_bo[:, end:]), dim=1)
+            loss = self._task.loss_fn(self._forward(embeddings_bo), self._labels["train"][ids_b])
+            grad_bo = self._trainer.step_with_input(loss, own_bo, order)
+        value = float(loss.detach())
+        report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, own.block_bo.nbytes, grad_bo.nbytes)
+        return Answer(grad_bo.numpy(), report, tuple(staleness))
+
+    def evaluate(self, split: Split, *replies: GroupReply) -> dict[str, float]:
+        """Return loss and metrics of a whole split from the parties' embeddings of it."""
+        prediction = self._predict(replies)
+        return {f"{split}_{key}": value for key, value in self._task.evaluate(prediction, self._labels[split]).items()}
+
+    def predict(self, *replies: GroupReply) -> FloatArray:
+        """Return the prediction [n, c] for the parties' embeddings, in evaluation mode."""
+        array: FloatArray = self._predict(replies).numpy()
+        return array
+
+    def _predict(self, replies: Sequence[GroupReply]) -> Tensor:
+        with blame(SERVER, "evaluation"), torch.no_grad():
+            self.head.eval()
+            chunk = self._shared.eval_batch
+            parts = [self._forward(part) for part in torch.split(_concatenate(replies), chunk)]
+            self.head.train()
+            return torch.cat(parts)
+
+    def digest(self) -> str:
+        """Return the digest of the model."""
+        return digest(self.head)
+
+    def state(self) -> State:
+        """Return copies of the model's parameters and buffers."""
+        return get_state(self.head)
+
+    def restore(self, state: State) -> None:
+        """Load what :meth:`state` returned."""
+        set_state(self.head, state, SERVER)
+
+
+class _Table:
+    """VAFL: the last embeddings [n, o] of every training sample and the events [n, k] in which they arrived."""
+
+    def __init__(self, embeddings_no: Tensor | None = None, streams: Sequence[BatchStream] = ()) -> None:
+        self.embeddings_no = torch.empty(0) if embeddings_no is None else embeddings_no
+        self.streams = list(streams)
+        self.arrived_nk = torch.zeros((len(self.embeddings_no), len(self.streams)), dtype=torch.int64)
+
+
+def _concatenate(replies: Sequence[GroupReply]) -> Tensor:
+    """Return one writable tensor [b, o] with the blocks of all parties side by side."""
+    return torch.from_numpy(np.concatenate([block for reply in replies for block in reply.blocks], axis=1))

@@ -1,0 +1,1 @@
+"""Virtual time: speeds, links and the event clock. Nothing here reads the wall clock."""

@@ -1,0 +1,53 @@
+"""The virtual clock: a heap of events and times that do not drift.
+
+The unit is one local iteration of the fastest participant.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+ORDER_DECIMALS = 9
+"""Times that agree to this many decimals are equal: 3 * (1 + 1/3) and 4 tie."""
+
+
+class EventQueue(Generic[T]):
+    """Events in order of time, then priority, then of being pushed."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, int, float, T]] = []
+        self._pushed = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def push(self, time: float, priority: int, event: T) -> None:
+        """Schedule ``event``; of two at the same time the lower ``priority`` comes first."""
+        heapq.heappush(self._heap, (round(time, ORDER_DECIMALS), priority, self._pushed, time, event))
+        self._pushed += 1
+
+    def pop(self) -> tuple[float, T]:
+        """Remove the next event and return its time and itself."""
+        _, _, _, time, event = heapq.heappop(self._heap)
+        return time, event
+
+
+@dataclass
+class Stopwatch:
+    """Adds up durations without drift: n equal ones after another end at exactly start + n * duration."""
+
+    now: float = 0.0
+    _anchor: float = field(default=0.0, repr=False)
+    _duration: float = field(default=0.0, repr=False)
+    _count: int = field(default=0, repr=False)
+
+    def advance(self, duration: float) -> float:
+        """Let ``duration`` units pass and return the new time."""
+        if duration != self._duration or self._count == 0:
+            self._anchor, self._duration, self._count = self.now, duration, 0
+        self._count += 1
+        self.now = self._anchor + self._count * duration
+        return self.now

@@ -1,0 +1,99 @@
+"""Local iterations, the same for a party and for the server (paper, eq. for theta_k^{r,t+1})."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from flexray.messages import Order, Report
+from flexray.optimizers import LocalOptimizer, clip_gradients
+from flexray.tasks import Task
+
+
+@dataclass
+class Trainer:
+    """Runs the local iterations of one participant.
+
+    Args:
+        params: The participant's trainable parameters, changed in place.
+        optimizer: Its local optimizer.
+        task: The loss.
+        clip_norm: Largest gradient norm, or None for no clipping.
+    """
+
+    params: Sequence[Tensor]
+    optimizer: LocalOptimizer
+    task: Task
+    clip_norm: float | None = None
+
+    def run(self, predict: Callable[[], Tensor], labels_b: Tensor, order: Order) -> Report:
+        """Take ``order.tau`` local iterations on one batch.
+
+        Args:
+            predict: Computes the batch's prediction [b, c] from the current parameters.
+            labels_b: Labels of the batch.
+            order: Number of iterations and learning rate.
+        """
+        losses: list[Tensor] = []
+        if order.tau and self.params:
+            step = self.optimizer.begin(self.params, order.lr)
+            for _ in range(order.tau):
+                loss = self.task.loss_fn(predict(), labels_b)
+                step(self._gradients(loss))
+                losses.append(loss.detach())
+        values = torch.stack(losses).tolist() if losses else []
+        return Report(
+            tau=order.tau,
+            max_weight=self._max_weight(order),
+            loss=values[0] if values else None,
+            diverged_at=next((t for t, value in enumerate(values) if not math.isfinite(value)), None),
+        )
+
+    def follow(self, embed: Callable[[], Tensor], grad_bo: Tensor, order: Order) -> Report:
+        """Take one step along ``grad_bo``, the loss's gradient with respect to the embeddings (VAFL).
+
+        Args:
+            embed: Computes the embeddings [b, o] from the current parameters.
+            grad_bo: Gradient [b, o] that the server answered.
+            order: Whether to step (tau 1 or 0) and the learning rate.
+        """
+        if order.tau and self.params:
+            grads = torch.autograd.grad(
+                embed(), self.params, grad_outputs=grad_bo, allow_unused=True, materialize_grads=True
+            )
+            self._clip(grads)
+            self.optimizer.begin(self.params, order.lr)(grads)
+        diverged = None if bool(torch.isfinite(grad_bo).all()) else 0
+        return Report(order.tau, self._max_weight(order), diverged_at=diverged)
+
+    def step_with_input(self, loss: Tensor, input_bo: Tensor, order: Order) -> Tensor:
+        """Take one step down ``loss`` and return its gradient with respect to ``input_bo``, both at the same point."""
+        params = list(self.params) if order.tau else []
+        *grads, input_grad = torch.autograd.grad(loss, [*params, input_bo], allow_unused=True, materialize_grads=True)
+        if params:
+            self._clip(grads)
+            self.optimizer.begin(params, order.lr)(grads)
+        return input_grad
+
+    def _max_weight(self, order: Order) -> float:
+        return self.optimizer.max_weight(order.tau, order.lr) if self.optimizer.in_theory else 1.0
+
+    def _clip(self, grads: Sequence[Tensor]) -> None:
+        if self.clip_norm is not None:
+            clip_gradients(grads, self.clip_norm)
+
+    def _gradients(self, loss: Tensor) -> Sequence[Tensor]:
+        if not loss.requires_grad:  # the parameters do not reach the loss, e.g. all outputs were dropped
+            return [torch.zeros_like(p) for p in self.params]
+        grads = torch.autograd.grad(loss, self.params, allow_unused=True, materialize_grads=True)
+        self._clip(grads)
+        return grads
+
+
+def trainable(module: nn.Module) -> list[Tensor]:
+    """Return the parameters of ``module`` that want gradients."""
+    return [p for p in module.parameters() if p.requires_grad]

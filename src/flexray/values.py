@@ -1,0 +1,124 @@
+"""Values that the user gives once for all, as a list, or by participant.
+
+One rule for every such key (``lr``, ``network.t_comm``, ``speeds.utilization``, ``cluster.cpus_per_party``, ...):
+
+* a number holds for everybody;
+* a list has one number per party in order (and, where the server has such a value too, may have the server's last);
+* a mapping names participants, by name, by number (1..K) or as ``server``; ``default`` is for those not named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from flexray.errors import ConfigError, near_match
+from flexray.participants import SERVER
+
+Check = Callable[[str, Any], float]
+
+
+def number(key: str, value: Any, *, above: float = -math.inf, low: float = -math.inf, high: float = math.inf) -> float:
+    """Return ``value`` as a finite number above ``above`` and within [low, high], or refuse it by name."""
+    valid = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not valid or not (value > above and low <= value <= high):
+        raise ConfigError(f"{key}: expected {_range(above, low, high)}, got {value!r}")
+    return float(value)
+
+
+def whole(key: str, value: Any, low: int) -> int:
+    """Return ``value`` as a whole number of at least ``low``, or refuse it by name."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ConfigError(f"{key}: expected a whole number of at least {low}, got {value!r}")
+    return value
+
+
+def positive(key: str, value: Any) -> float:
+    """Return a number above 0."""
+    return number(key, value, above=0.0)
+
+
+def not_negative(key: str, value: Any) -> float:
+    """Return a number of at least 0."""
+    return number(key, value, low=0.0)
+
+
+def fraction(key: str, value: Any) -> float:
+    """Return a number in [0, 1]."""
+    return number(key, value, low=0.0, high=1.0)
+
+
+def _range(above: float, low: float, high: float) -> str:
+    if above == 0.0:
+        return "a positive number"
+    if high < math.inf:
+        return f"a number from {low:g} to {high:g}"
+    return f"a number of at least {low:g}" if low > -math.inf else "a number"
+
+
+def resolve(
+    key: str,
+    value: Any,
+    names: Sequence[str],
+    check: Check,
+    defaults: Sequence[float] | None = None,
+) -> tuple[float, ...]:
+    """Return one number per name.
+
+    Args:
+        key: Key of the configuration, for messages.
+        value: What the user gave; None takes ``defaults``.
+        names: Participants, in order; ``server`` last if it has such a value.
+        check: Refuses bad numbers.
+        defaults: For participants that the user did not mention.
+    """
+    if value is None and defaults is not None:
+        return tuple(defaults)
+    if isinstance(value, Mapping):
+        return _from_mapping(key, value, names, check, defaults)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return _from_list(key, value, names, check, defaults)
+    return (check(key, value),) * len(names)
+
+
+def _from_list(
+    key: str, value: Sequence[Any], names: Sequence[str], check: Check, defaults: Sequence[float] | None
+) -> tuple[float, ...]:
+    given = [check(f"{key}[{i}]", item) for i, item in enumerate(value)]
+    if len(given) == len(names):
+        return tuple(given)
+    has_server = names[-1] == SERVER
+    if has_server and defaults is not None and len(given) == len(names) - 1:
+        return (*given, defaults[-1])
+    expected = f"{len(names)} numbers ({', '.join(names)})"
+    raise ConfigError(f"{key}: expected one number or {expected}, got {len(given)} of them")
+
+
+def _from_mapping(
+    key: str, value: Mapping[Any, Any], names: Sequence[str], check: Check, defaults: Sequence[float] | None
+) -> tuple[float, ...]:
+    by_place = {participant(key, who, names): (who, item) for who, item in value.items() if who != "default"}
+    rest = value.get("default")
+    result = []
+    for place, name in enumerate(names):
+        if place in by_place:
+            who, item = by_place[place]
+            result.append(check(f"{key}.{who}", item))
+        elif rest is not None:
+            result.append(check(f"{key}.default", rest))
+        elif defaults is not None:
+            result.append(defaults[place])
+        else:
+            raise ConfigError(f"{key}: no number for '{name}'; name it, or give 'default'")
+    return tuple(result)
+
+
+def participant(key: str, who: Any, names: Sequence[str]) -> int:
+    """Return the place of a participant that the user named, by name or by number 1..K."""
+    if str(who) in names:
+        return list(names).index(str(who))
+    parties = [name for name in names if name != SERVER]
+    if str(who).isdigit() and 1 <= int(who) <= len(parties):
+        return int(who) - 1
+    raise ConfigError(f"{key}: unknown participant '{who}'{near_match(str(who), names)}")
