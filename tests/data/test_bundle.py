@@ -152,113 +152,74 @@ def test_infinities_of_both_signs_in_one_array(tmp_path):
         Bundle(tmp_path).features(0, torch.float32)
 
 
-def save(file, array, **options):
-    np.save(file, array, **options)
+def put(name, array):
+    return lambda root: np.save(root / f"{name}.npy", array)
 
 
-def truncate(file):
-    file.write_bytes(file.read_bytes()[:-8])
+def put_everywhere(name):
+    return lambda root: [
+        np.save(root / split / f"{name}.npy", np.zeros((ROWS[split], 1))) for split in ("train", "test")
+    ]
 
 
-def cut_header(file):
-    file.write_bytes(file.read_bytes()[:20])
+def remove(name):
+    return lambda root: (root / name).rename(root.parent / "gone")
 
 
-def pickled_array(root):
-    save(root / "train/audio.npy", np.array([[1, "x"]] * 20, dtype=object), allow_pickle=True)
+def content(name, change):
+    return lambda root: (root / name).write_bytes(change((root / name).read_bytes()))
 
+
+AUDIO, IDS, LABEL = "train/audio", "test/ids", "test/labels"
+OBJECTS = np.array([[1, "x"]] * 20, dtype=object)
 
 # What is done to a good folder, and what the message must name.
 FAULTS = {
-    "no folder": (lambda root: root.rename(root.parent / "gone"), ["{root}: no such folder"]),
-    "no train": (lambda root: (root / "train").rename(root / "tr"), ["{root}/train/labels.npy: no such file"]),
-    "no test": (lambda root: (root / "test").rename(root / "tst"), ["{root}/test/labels.npy: no such file"]),
-    "no labels": (lambda root: (root / "test/labels.npy").unlink(), ["{root}/test/labels.npy: no such file"]),
+    "no folder": (remove(""), ["{root}: no such folder"]),
+    "no train": (remove("train"), ["{root}/train/labels.npy: no such file"]),
+    "no test": (remove("test"), ["{root}/test/labels.npy: no such file"]),
+    "no labels": (remove("test/labels.npy"), ["{root}/test/labels.npy: no such file"]),
     "no party": (
         lambda root: [file.unlink() for file in root.glob("*/[av]*.npy")],
         ["{root}/train: has no party arrays"],
     ),
-    "not in test": (
-        lambda root: (root / "test/video.npy").unlink(),
-        ["{root}/test/video.npy: no such file", "'video'", "{root}/train/video.npy"],
-    ),
+    "not in test": (remove("test/video.npy"), ["{root}/test/video.npy: no such", "'video' has {root}/train/video.npy"]),
     "not in train": (
-        lambda root: (root / "train/video.npy").unlink(),
-        ["{root}/train/video.npy: no such file", "'video'", "{root}/test/video.npy"],
+        remove("train/video.npy"),
+        ["{root}/train/video.npy: no such", "'video' has {root}/test/video.npy"],
     ),
-    "row counts": (
-        lambda root: save(root / "train/audio.npy", np.zeros((19, 5))),
-        ["{root}/train/audio.npy: has 19 rows", "{root}/train/labels.npy has 20"],
-    ),
-    "id counts": (
-        lambda root: save(root / "test/ids.npy", np.arange(7)),
-        ["{root}/test/ids.npy: has 7 rows", "{root}/test/labels.npy has 8"],
-    ),
-    "id twice": (
-        lambda root: save(root / "test/ids.npy", np.array(list("abcdefgc"))),
-        ["{root}/test/ids.npy: row 7", "'c'", "row 2"],
-    ),
-    "id shape": (lambda root: save(root / "test/ids.npy", np.zeros((8, 2))), ["{root}/test/ids.npy", "(8, 2)"]),
-    "objects": (pickled_array, ["{root}/train/audio.npy: cannot be read", "Python objects"]),
-    "truncated": (
-        lambda root: truncate(root / "train/audio.npy"),
-        ["{root}/train/audio.npy: cannot be read", "greater than file size"],
-    ),
-    "cut in header": (lambda root: cut_header(root / "test/audio.npy"), ["{root}/test/audio.npy: cannot be read"]),
+    "row counts": (put(AUDIO, np.zeros((19, 5))), ["{root}/train/audio.npy: has 19", "{root}/train/labels.npy has 20"]),
+    "id counts": (put(IDS, np.arange(7)), ["{root}/test/ids.npy: has 7 rows", "{root}/test/labels.npy has 8"]),
+    "id twice": (put(IDS, np.array(list("abcdefgc"))), ["{root}/test/ids.npy: row 7: ID 'c' is already in row 2"]),
+    "id empty": (put(IDS, np.array(["a", "b", "", *"cdefg"])), ["{root}/test/ids.npy: row 2 is empty"]),
+    "id shape": (put(IDS, np.zeros((8, 2))), ["{root}/test/ids.npy", "(8, 2)"]),
+    "objects": (put(AUDIO, OBJECTS), ["{root}/train/audio.npy: cannot be read", "Python objects"]),
+    "truncated": (content("train/audio.npy", lambda old: old[:-8]), ["{root}/train/audio.npy: cannot be", "file size"]),
+    "cut in header": (content("test/audio.npy", lambda old: old[:20]), ["{root}/test/audio.npy: cannot be read"]),
     "no npy": (
-        lambda root: (root / "test/audio.npy").write_text("1,2,3\n" * 9),
-        ["{root}/test/audio.npy: cannot be read", "magic string"],
+        content("test/audio.npy", lambda _: b"1,2,3\n" * 9),
+        ["{root}/test/audio.npy: cannot be", "magic string"],
     ),
-    "0 bytes": (lambda root: (root / "test/audio.npy").write_bytes(b""), ["{root}/test/audio.npy: is empty (0 bytes)"]),
-    "0 bytes of labels": (
-        lambda root: (root / "train/labels.npy").write_bytes(b""),
-        ["{root}/train/labels.npy: is empty (0 bytes)"],
-    ),
-    "no rows": (
-        lambda root: [save(root / f"test/{name}.npy", np.zeros((0, 5))) for name in ("audio", "video")],
-        ["{root}/test/audio.npy: has no rows"],
-    ),
-    "single value": (lambda root: save(root / "train/audio.npy", np.float64(1)), ["{root}/train/audio.npy: has no rows"]),
-    "no features": (
-        lambda root: save(root / "train/audio.npy", np.zeros((20, 0))),
-        ["{root}/train/audio.npy: party 'audio'", "has no features (shape (1, 0))"],
-    ),
-    "one dimension": (
-        lambda root: save(root / "train/audio.npy", np.zeros(20)),
-        ["{root}/train/audio.npy: party 'audio'", "has no features"],
-    ),
+    "0 bytes": (content("test/audio.npy", lambda _: b""), ["{root}/test/audio.npy: is empty (0 bytes)"]),
+    "0 label bytes": (content("train/labels.npy", lambda _: b""), ["{root}/train/labels.npy: is empty (0 bytes)"]),
+    "no rows": (put("test/audio", np.zeros((0, 5))), ["{root}/test/audio.npy: has no rows"]),
+    "single value": (put(AUDIO, np.float64(1)), ["{root}/train/audio.npy: has no rows"]),
+    "no features": (put(AUDIO, np.zeros((20, 0))), ["{root}/train/audio.npy: party 'audio'", "has no features"]),
+    "one dimension": (put(AUDIO, np.zeros(20)), ["{root}/train/audio.npy: party 'audio'", "has no features"]),
     "shapes": (
-        lambda root: save(root / "test/audio.npy", np.zeros((8, 4))),
+        put("test/audio", np.zeros((8, 4))),
         ["{root}/test/audio.npy", "(4,)", "(5,) in {root}/train/audio.npy"],
     ),
-    "text": (lambda root: save(root / "test/audio.npy", np.full((8, 5), "x")), ["{root}/test/audio.npy", "<U1"]),
-    "complex": (lambda root: save(root / "test/audio.npy", np.zeros((8, 5), "c8")), ["{root}/test/audio.npy", "complex"]),
-    "byte order": (lambda root: save(root / "test/audio.npy", np.zeros((8, 5), ">f8")), ["{root}/test/audio.npy", ">f8"]),
-    "party name": (
-        lambda root: [save(root / f"{split}/a-b.npy", np.zeros((ROWS[split], 1))) for split in ("train", "test")],
-        ["{root}/train/a-b.npy", "'a-b' cannot name a party"],
-    ),
-    "reserved name": (
-        lambda root: [save(root / f"{split}/server.npy", np.zeros((ROWS[split], 1))) for split in ("train", "test")],
-        ["{root}/train/server.npy", "'server' cannot name a party"],
-    ),
-    "negative label": (
-        lambda root: save(root / "test/labels.npy", np.array([0, 1, -1, 0, 1, 2, 0, 1])),
-        ["{root}/test/labels.npy: row 2: label -1"],
-    ),
-    "broken label": (
-        lambda root: save(root / "test/labels.npy", np.array([0, 1, 0, 1.5, 1, 2, 0, 1])),
-        ["{root}/test/labels.npy: row 3: label 1.5"],
-    ),
-    "label nan": (
-        lambda root: save(root / "train/labels.npy", np.full(20, np.nan)),
-        ["{root}/train/labels.npy: row 0: label nan"],
-    ),
-    "text labels": (lambda root: save(root / "train/labels.npy", np.full(20, "cat")), ["{root}/train/labels.npy", "<U3"]),
-    "label columns": (
-        lambda root: save(root / "train/labels.npy", np.zeros((20, 2))),
-        ["{root}/train/labels.npy", "(20, 2)"],
-    ),
+    "text": (put(AUDIO, np.full((20, 5), "x")), ["{root}/train/audio.npy", "<U1"]),
+    "complex": (put(AUDIO, np.zeros((20, 5), "c8")), ["{root}/train/audio.npy", "complex"]),
+    "byte order": (put(AUDIO, np.zeros((20, 5), ">f8")), ["{root}/train/audio.npy", ">f8"]),
+    "party name": (put_everywhere("a-b"), ["{root}/train/a-b.npy", "'a-b' cannot name a party"]),
+    "reserved name": (put_everywhere("server"), ["{root}/train/server.npy", "'server' cannot name a party"]),
+    "negative label": (put(LABEL, np.array([0, 1, -1, 0, 1, 2, 0, 1])), ["{root}/test/labels.npy: row 2: label -1"]),
+    "broken label": (put(LABEL, np.array([0, 1, 0, 1.5, 1, 2, 0, 1])), ["{root}/test/labels.npy: row 3: label 1.5"]),
+    "label nan": (put(LABEL, np.full(8, np.nan)), ["{root}/test/labels.npy: row 0: label nan"]),
+    "text labels": (put(LABEL, np.full(8, "cat")), ["{root}/test/labels.npy", "<U3"]),
+    "label columns": (put(LABEL, np.zeros((8, 2))), ["{root}/test/labels.npy", "(8, 2)"]),
 }
 
 

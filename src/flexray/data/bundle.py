@@ -88,6 +88,8 @@ class Bundle(Dataset):
         """Load the labels, and refuse IDs that occur twice in a split."""
         stored = self._open_all("labels")
         for split, ids in self._given_ids().items():
+            if ids.ndim != 1:
+                raise DataError(f"{self._file(split, 'ids')}: expected one ID per row, got shape {ids.shape}")
             row_of_ids(ids.tolist(), str(self._file(split, "ids")))
         task = self._task(stored)
         checked = {
