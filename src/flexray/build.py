@@ -8,26 +8,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from torch import nn
+
 from flexray.algorithms.adaptive import static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
+from flexray.build_cluster import build_cluster
 from flexray.build_speeds import build_speeds
-from flexray.cluster import ClusterPlan, HostSpec, host_name, place
+from flexray.cluster import ClusterPlan
 from flexray.components import component, make
 from flexray.data.base import Dataset, Outline
 from flexray.errors import ConfigError, near_match
 from flexray.experiment import Experiment, LearningRateDecay, Limits, Target
+from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
-from flexray.participants import SERVER, SERVER_INDEX, ParticipantSpec, Shared
-from flexray.runtime.inprocess import InProcess
+from flexray.participants import SERVER, SERVER_INDEX, ParticipantSpec, Shared, blame
 from flexray.tasks import Task
-from flexray.values import not_negative, number, participant, positive, resolve, whole
+from flexray.values import not_negative, number, participant, positive, resolve, whole, yes_or_no
 
 Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
 
 BATCH_KEYS = ("batch_size", "replacement", "drop_last")
 OVERRIDES = ("model", "optimizer", "clip_norm", "resources")
-PACKED, LOCAL, RAY, INLINE = "packed", "local", "ray", "inline"
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,11 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
         flexray.errors.UserError: Something in the configuration or the data is wrong.
     """
     data = build_dataset(config, base_dir)
-    outline = data.outline()
+    with blame("dataset", "reading its outline"):
+        outline = data.outline()
     names = (*outline.parties, SERVER)
-    participants = _participants(config, names)
+    overrides = _overrides(config, names)
+    participants = _participants(config, names, overrides)
     shared = _shared(config, data, outline, participants[-1])
     timeout, speeds = build_speeds(config, dataset, names)
     system = _system(config, names, participants, timeout, speeds.base_units)
@@ -82,7 +86,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
         eval_train=config["eval_train"],
     )
     shared.batches()  # refuses a bad batch size
-    cluster = _cluster(config, dataset, names)
+    cluster = build_cluster(config, dataset, names, overrides)
     rounds = whole("timeline_rounds", config["timeline_rounds"], low=0)
     return Job(algo, dataset, experiment, cluster, rounds, config["progress"])
 
@@ -90,13 +94,12 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
 def build_dataset(config: Config, base_dir: Path) -> Dataset:
     """Build the dataset; relative paths start from ``base_dir``."""
     node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
-    if node.get("path") is not None:
-        node["path"] = _absolute("dataset.path", node["path"], base_dir)
+    for key in ("path", "labels_file"):
+        if node.get(key) is not None:
+            node[key] = _absolute(f"dataset.{key}", node[key], base_dir)
     if isinstance(node.get("files"), Mapping):
         node["files"] = {k: _absolute(f"dataset.files.{k}", v, base_dir) for k, v in node["files"].items()}
-    dataset = make("dataset", node)
-    if not isinstance(dataset, Dataset):
-        raise ConfigError(f"dataset._target_: expected a flexray.data.base.Dataset, got {type(dataset).__name__}")
+    dataset: Dataset = make("dataset", node, Dataset)
     return dataset
 
 
@@ -116,40 +119,39 @@ def _shared(config: Config, data: Dataset, outline: Outline, server: Participant
         server=server,
         seed=whole("seed", config["seed"], low=0),
         batch_size=whole("dataset.batch_size", config["dataset"].get("batch_size"), low=1),
-        replacement=bool(config["dataset"].get("replacement", False)),
-        drop_last=bool(config["dataset"].get("drop_last", False)),
+        replacement=yes_or_no("dataset.replacement", config["dataset"].get("replacement", False)),
+        drop_last=yes_or_no("dataset.drop_last", config["dataset"].get("drop_last", False)),
         embedding_width=whole("embedding", config["embedding"], low=1),
         dtype=cast(Literal["float32", "float64"], dtype),
         threads=whole("party_threads", config["party_threads"], low=1),
     )
 
 
-def _participants(config: Config, names: Sequence[str]) -> tuple[ParticipantSpec, ...]:
+def _participants(config: Config, names: Sequence[str], overrides: Mapping[int, Config]) -> tuple[ParticipantSpec, ...]:
     """Return the parties and, last, the server, each with its own overrides from ``parties``."""
-    overrides = _overrides(config, names)
     specs = []
     for place_, name in enumerate(names):
         is_server = name == SERVER
         own = overrides.get(place_, {})
-        where = f"parties.{name}"
+        keys = {key: f"parties.{name}.{key}" for key in own}
         role = "server" if is_server else "model"
         clip = own.get("clip_norm", config["clip_norm"])
         specs.append(
             ParticipantSpec(
                 name=name,
                 index=SERVER_INDEX if is_server else place_ + 1,
-                model=component(f"{where}.model" if "model" in own else role, _merged(config[role], own.get("model"))),
+                model=component(keys.get("model", role), _merged(config[role], own.get("model")), nn.Module, OFFERS),
                 optimizer=_optimizer(
-                    f"{where}.optimizer" if "optimizer" in own else "optimizer",
-                    _merged(config["optimizer"], own.get("optimizer")),
+                    keys.get("optimizer", "optimizer"), _merged(config["optimizer"], own.get("optimizer"))
                 ),
-                clip_norm=None if clip is None else positive("clip_norm", clip),
+                clip_norm=None if clip is None else positive(keys.get("clip_norm", "clip_norm"), clip),
             )
         )
     return tuple(specs)
 
 
 def _overrides(config: Config, names: Sequence[str]) -> dict[int, Config]:
+    """Return the keys of single participants, by place."""
     result: dict[int, Config] = {}
     for who, node in config["parties"].items():
         place_ = participant("parties", who, names)
@@ -158,6 +160,10 @@ def _overrides(config: Config, names: Sequence[str]) -> dict[int, Config]:
         for key in node:
             if key not in OVERRIDES:
                 raise ConfigError(f"parties.{who}.{key}: unknown key{near_match(str(key), OVERRIDES)}")
+        if place_ in result:
+            raise ConfigError(f"parties.{who}: '{names[place_]}' is given twice, by name and by number")
+        if not isinstance(node.get("resources") or {}, Mapping):
+            raise ConfigError(f"parties.{who}.resources: expected {{name:amount}}, got {node['resources']!r}")
         result[place_] = node
     return result
 
@@ -172,9 +178,7 @@ def _merged(default: Any, own: Any) -> Any:
 
 
 def _optimizer(key: str, node: Any) -> LocalOptimizer:
-    optimizer = make(key, node)
-    if not isinstance(optimizer, LocalOptimizer):
-        raise ConfigError(f"{key}._target_: expected a LocalOptimizer, got {type(optimizer).__name__}")
+    optimizer: LocalOptimizer = make(key, node, LocalOptimizer)
     return optimizer
 
 
@@ -218,11 +222,7 @@ def _frozen(value: Any, names: tuple[str, ...]) -> tuple[bool, ...]:
 
 
 def _algorithm(config: Config, system: System) -> RoundAlgorithm | EventAlgorithm:
-    algorithm = make("algo", config["algo"], system)
-    if not isinstance(algorithm, RoundAlgorithm | EventAlgorithm):
-        raise ConfigError(
-            f"algo._target_: expected a RoundAlgorithm or an EventAlgorithm, got {type(algorithm).__name__}"
-        )
+    algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
     return algorithm
 
 
@@ -254,51 +254,10 @@ def _target(config: Config, outline: Outline) -> Target:
     splits = ["test", *(["val"] if outline.sizes["val"] else []), *(["train"] if config["eval_train"] else [])]
     known = [f"{split}_{name}" for split in splits for name in outline.task.metrics]
     if metric not in known:
-        raise ConfigError(f"target_metric: unknown metric '{metric}'{near_match(metric, known)}")
+        raise ConfigError(f"target_metric: unknown metric '{metric}'; expected one of: {', '.join(known)}")
     value = config["target"]
     return Target(metric, None if value is None else number("target", value), config["stop_at_target"])
 
 
 def _default_metric(task: Task) -> str:
     return f"test_{task.metrics[1]}"
-
-
-def _cluster(config: Config, dataset: str, names: Sequence[str]) -> ClusterPlan:
-    node, kind, num_parties = config["cluster"], config["cluster"]["kind"], len(names) - 1
-    num_cpus = None if node["num_cpus"] is None else whole("cluster.num_cpus", node["num_cpus"], low=1)
-    driver = HostSpec(f"flexray-{dataset}-driver", _cpus(node, "cpus_driver"))
-    threads = config["party_threads"]
-    if kind == INLINE:
-        return ClusterPlan(kind, InProcess.placement(num_parties), (), driver, threads=threads)
-    per_actor = 1
-    if node["parties_per_actor"] is not None:
-        per_actor = whole("cluster.parties_per_actor", node["parties_per_actor"], low=1)
-    elif kind == PACKED:
-        per_actor = -(-num_parties // (num_cpus or os.cpu_count() or 1))
-    placement = place(num_parties, per_actor)
-    hosts = _hosts(config, dataset, names, placement.groups)
-    return ClusterPlan(kind, placement, hosts, driver, node["address"], num_cpus, threads)
-
-
-def _hosts(config: Config, dataset: str, names: Sequence[str], groups: Sequence[Sequence[int]]) -> tuple[HostSpec, ...]:
-    node, parties = config["cluster"], names[:-1]
-    cpus: tuple[float, ...] | None = None
-    if node["cpus_per_party"] is not None:
-        cpus = resolve("cluster.cpus_per_party", node["cpus_per_party"], parties, not_negative)
-    gpus = resolve("cluster.gpus_per_party", node["gpus_per_party"], parties, not_negative)
-    overrides = _overrides(config, names)
-    hosts = []
-    for group in groups:
-        resources: dict[str, float] = {}
-        for k in group:
-            for name, amount in {**node["resources"], **(overrides.get(k, {}).get("resources") or {})}.items():
-                resources[name] = resources.get(name, 0.0) + not_negative(f"resources.{name}", amount)
-        share = None if cpus is None else sum(cpus[k] for k in group)
-        hosts.append(HostSpec(host_name(dataset, group, names), share, sum(gpus[k] for k in group), resources))
-    server_resources = overrides.get(len(parties), {}).get("resources") or {}
-    hosts.append(HostSpec(f"flexray-{dataset}-server", _cpus(node, "cpus_server"), 0.0, dict(server_resources)))
-    return tuple(hosts)
-
-
-def _cpus(node: Config, key: str) -> float | None:
-    return None if node[key] is None else not_negative(f"cluster.{key}", node[key])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -12,79 +13,127 @@ from omegaconf.errors import OmegaConfBaseException
 
 from flexray.config import RunConfig
 from flexray.errors import near_match
+from flexray.overrides import key_of
 
-HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
+HYDRA_ERRORS = (HydraException, OmegaConfBaseException, OSError, ValueError)
+"""What Hydra raises when arguments, files or the run folder are at fault; outside of jobs, nothing else raises them."""
 
-TYPES = {
-    "Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "String": "a word",
-}  # fmt: skip
+TYPES = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "string": "a word"}
+BY_PARTICIPANT = "{NAME:value,default:value}"
+
+# What Hydra and OmegaConf say, and what it means; {0}, {1} are the groups of the pattern.
+COMPOSING = (
+    (r"Ambiguous value for argument '([^=]+)=(.*)'", "{0}: got several values, {1}; a list is [{1}], a sweep needs -m"),
+    (r"Could not append to config\. An item is already at '([^']+)'", "{0}: is there already; expected it without +"),
+    (r"Multiple values for ([^.]+)\.", "{0}: is chosen already; expected {0}=choice without +"),
+)  # fmt: skip
+ASSIGNING = (
+    (r"Value '(.*)' of type '.*' could not be converted to (\w+)", "expected {1}, got '{0}'"),
+    (r"Value '(.*)' is not a valid (bool)", "expected {1}, got '{0}'"),
+    (r"Cannot convert '\w+' to (string): '(.*)'", "expected {0}, got '{1}'"),
+    (r"field '.*' is not Optional", "expected a value, got null"),
+    (r"Invalid value assigned: (\w+) is not a ListConfig", "expected a list in brackets, got a value of type {0}"),
+    (r"Invalid type assigned: .* is not a subclass of .*\. value: (.*)", "expected its keys, as in --help, got '{0}'"),
+    (r"Cannot assign (\w+) to Dict", "expected a mapping {{name:value}}, got a value of type {0}"),
+)
 
 
-def explain(error: Exception, config_folder: Path) -> str:
+def explain(error: Exception, config_folder: Path, arguments: Sequence[str] = ()) -> str:
     """Return one line that names what was wrong and what was expected."""
     text = str(error).strip()
     if isinstance(error, MissingConfigException):
         return _unknown_choice(text, config_folder)
     if isinstance(error, OverrideParseException):
-        return f"{error.override}: {_parse_reason(text)}; expected key=value"
-    unknown = re.search(r"Could not override '([^']+)'", text)
-    if unknown:
-        return _unknown_key(unknown[1], config_folder)
+        return f"{error.override}: {_unreadable(error.override)}"
+    if isinstance(error, OSError):
+        return f"hydra.run.dir: cannot write the run folder: {error.filename}: {error.strerror}"
+    if "Config group override must be a string" in text:
+        return _no_choice(config_folder, arguments)
+    for pattern, meaning in COMPOSING:
+        if found := re.search(pattern, text):
+            return meaning.format(*found.groups())
+    if found := re.search(r"Could not override '([^']+)'|Could not delete from config. '([^']+)'", text):
+        return _unknown_key(found[1] or found[2], config_folder)
     return _wrong_value(error)
+
+
+def place_of(error: BaseException) -> str:
+    """Return type and message of an exception that nobody expected, and the line that raised it, as one line."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {one_line(str(error))} ({frame.filename}, line {frame.lineno}, in {frame.name})"
+
+
+def one_line(text: str) -> str:
+    """Return the text with its lines joined."""
+    return " ".join(line.strip() for line in text.splitlines())
 
 
 def _unknown_choice(text: str, folder: Path) -> str:
     found = re.search(r"[Cc]ould not find '([^']+)'", text) or re.search(r"[Cc]annot find [^']*'([^']+)'", text)
     group, _, choice = (found[1] if found else text.splitlines()[0]).rpartition("/")
-    choices = [path.stem for path in (folder / group).glob("*.yaml")] if group else []
-    return f"{group}: unknown choice '{choice}'{near_match(choice, choices)}"
+    return f"{group}: unknown choice '{choice}'{near_match(choice, _choices(folder, group))}"
+
+
+def _no_choice(folder: Path, arguments: Sequence[str]) -> str:
+    for argument in arguments:
+        key, value = key_of(argument), argument.partition("=")[2]
+        choices = _choices(folder, key)
+        if choices and value not in choices:
+            return f"{key}: unknown choice '{value}'; expected one of: {', '.join(choices)}"
+    return "expected the name of a choice"
+
+
+def _choices(folder: Path, group: str) -> list[str]:
+    return sorted(path.stem for path in (folder / group).glob("*.yaml")) if group else []
+
+
+def _unreadable(override: str) -> str:
+    if "=" not in override:
+        return "expected key=value"
+    return "cannot be read; expected key=value, where a value is a number, a word, [a,b] or {a:1}, quoted for the shell"
 
 
 def _unknown_key(key: str, folder: Path) -> str:
-    known = {*known_keys(folder), *(path.name for path in folder.iterdir() if path.is_dir())}
-    return f"{key}: unknown key{near_match(key, known) if _is_near(key, known) else ''}"
-
-
-def _is_near(key: str, known: set[str]) -> bool:
-    return "did you mean" in near_match(key, known)
+    known = known_keys(folder)
+    if key in known:
+        group = key.partition(".")[0]
+        return f"{key}: unknown to the chosen {group}; expected another {group}, or +{key}=value to add the key"
+    parent = key.rpartition(".")[0]
+    if parent in known and not any(other.startswith(f"{parent}.") for other in known):
+        return f"{key}: {parent} is a single key; by participant it is given as {parent}={BY_PARTICIPANT}"
+    groups = (path.name for path in folder.iterdir() if path.is_dir())
+    return f"{key}: unknown key{near_match(key, known.union(groups), list_all=False)}"
 
 
 def known_keys(folder: Path) -> set[str]:
     """Return all keys that the schema and the configuration files have."""
     keys = set(_flatten(OmegaConf.structured(RunConfig)))
-    for path in folder.glob("*/*.yaml"):
+    for path in (folder / "config.yaml", *folder.glob("*/*.yaml")):
         node = OmegaConf.load(path)
         if not isinstance(node, DictConfig):
             continue
-        is_global = path.read_text(encoding="utf-8").startswith("# @package _global_")
+        is_global = path.parent == folder or path.read_text(encoding="utf-8").startswith("# @package _global_")
         prefix = "" if is_global else f"{path.parent.name}."
         keys.update(prefix + key for key in _flatten(node) if not key.startswith("defaults"))
     return keys
 
 
 def _flatten(node: DictConfig, prefix: str = "") -> Iterator[str]:
-    for key, value in node.items_ex(resolve=False):
-        yield f"{prefix}{key}"
+    for name, value in node.items_ex(resolve=False):
+        key = f"{prefix}{name!s}"
+        yield key
         if isinstance(value, DictConfig) and not value._is_none():
-            yield from _flatten(value, f"{prefix}{key}.")
+            yield from _flatten(value, f"{key}.")
 
 
 def _wrong_value(error: BaseException) -> str:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OmegaConfBaseException):
-            key = cause.full_key or ""
-            lines = (cause.msg or str(cause)).splitlines()
-            typed = re.match(
-                r"Value '(.*)' of type '.*' (?:could not|is not|can't).* (?:converted to|to) (\w+)", lines[0]
-            )
-            if typed:
-                return f"{key}: expected {TYPES.get(typed[2], typed[2])}, got '{typed[1]}'"
-            return f"{key}: {lines[0]}" if key and key not in lines[0] else lines[0]
+            key, line = cause.full_key or "", (cause.msg or str(cause)).splitlines()[0]
+            for pattern, meaning in ASSIGNING:
+                if found := re.match(pattern, line):
+                    return f"{key}: {meaning.format(*(TYPES.get(word, word) for word in found.groups()))}"
+            return f"{key}: {line}" if key and key not in line else line
         cause = cause.__cause__ or cause.__context__
-    return " ".join(str(error).split())
-
-
-def _parse_reason(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[1] if len(lines) > 1 else lines[0]
+    return one_line(str(error))

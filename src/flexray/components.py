@@ -2,54 +2,99 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import inspect
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import ModuleType
 from typing import Any
 
-import hydra.utils
-from hydra.errors import HydraException
+from flexray.errors import ConfigError, ParticipantError, near_match
+from flexray.participants import blame
 
-from flexray.errors import ConfigError, FlexrayError, near_match
+Kind = type | tuple[type, ...]
 
 
-def component(key: str, node: Any, *given: str, **extra: Any) -> partial[Any]:
+def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (), positional: int = 0) -> partial[Any]:
     """Return a call of the node's class with its other keys bound, not made yet.
 
     Args:
         key: Where the node stands, for messages.
         node: A mapping with ``_target_``, an import path such as ``my_package.MyModel``.
+        kind: What the class must be; of a function, only the result is checked, by :func:`make`.
         given: Names of parameters that are filled in later.
-        extra: Further arguments.
+        positional: How many parameters are filled in later by position.
+
+    Raises:
+        ConfigError: There is no such class, or it is of another kind, or takes other arguments.
+        flexray.errors.ParticipantError: Its module raised while it was imported.
     """
     if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
-        raise ConfigError(f"{key}: expected a choice or a mapping with _target_, got {node!r}")
-    target = _import(f"{key}._target_", node["_target_"])
+        raise ConfigError(f"{key}: expected a mapping with _target_, an import path, got {node!r}")
+    path = node["_target_"]
+    target = _find(f"{key}._target_", path)
+    if not callable(target):
+        raise ConfigError(f"{key}._target_: expected a class, '{path}' is a {type(target).__name__}")
+    if isinstance(target, type) and not issubclass(target, kind):
+        raise ConfigError(f"{key}._target_: expected a subclass of {_names(kind)}, got '{path}'")
     arguments = {name: _nested(f"{key}.{name}", value) for name, value in node.items() if name != "_target_"}
-    _check_arguments(key, target, {**arguments, **extra}, given)
-    return partial(target, **arguments, **extra)
+    _check_arguments(key, target, arguments, given, positional)
+    return partial(target, **arguments)
 
 
-def make(key: str, node: Any, *args: Any, **extra: Any) -> Any:
-    """Build the node's object now; what its constructor refuses becomes an error that names the key."""
-    call = component(key, node, **extra)
+def make(key: str, node: Any, kind: Kind = object, *args: Any) -> Any:
+    """Build the node's object now; a ValueError of its constructor becomes a message that names the key."""
+    call = component(key, node, kind, positional=len(args))
     try:
-        return call(*args)
-    except FlexrayError:
+        with blame(key, "construction"):
+            made = call(*args)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}" if "." in key and key not in str(error) else str(error)) from error
+    except ParticipantError as error:
+        if isinstance(error.__cause__, ValueError | OSError):
+            raise ConfigError(f"{key} ({node['_target_']}): {error.__cause__}") from error
         raise
-    except (TypeError, ValueError, ImportError, OSError) as error:
-        raise ConfigError(f"{key} ({node['_target_']}): {error}") from error
+    if not isinstance(made, kind):
+        raise ConfigError(f"{key}._target_: expected a {_names(kind)}, '{node['_target_']}' made {made!r}")
+    return made
 
 
-def _import(key: str, path: str) -> Any:
-    try:
-        found = hydra.utils.get_object(path)
-    except (HydraException, ImportError, ValueError, AttributeError) as error:
-        reason = str(error.__cause__ or error).splitlines()[0]
-        raise ConfigError(f"{key}: cannot import '{path}': {reason}") from error
-    if not callable(found):
-        raise ConfigError(f"{key}: expected a class, '{path}' is a {type(found).__name__}")
+def _find(key: str, path: str) -> Any:
+    """Import the modules of a dotted path one by one, then follow its attributes."""
+    parts = path.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise ConfigError(f"{key}: expected an import path such as my_package.MyModel, got '{path}'")
+    found: Any = None
+    for i, part in enumerate(parts):
+        walked, name = ".".join(parts[:i]), ".".join(parts[: i + 1])
+        if hasattr(found, part):
+            found = getattr(found, part)
+        elif _is_module(found, name):
+            with blame(key, f"importing {name}"):
+                found = importlib.import_module(name)
+        elif found is None:
+            raise ConfigError(f"{key}: cannot import '{path}': there is no module '{part}' here or installed")
+        else:
+            raise ConfigError(f"{key}: '{walked}' has no '{part}'{near_match(part, _public(found), list_all=False)}")
     return found
+
+
+def _is_module(parent: Any, name: str) -> bool:
+    """Whether ``name`` can be imported as a module: at the top (``parent`` None) or in the package ``parent``."""
+    if parent is not None and not (isinstance(parent, ModuleType) and hasattr(parent, "__path__")):
+        return False
+    return name in sys.modules or importlib.util.find_spec(name) is not None
+
+
+def _public(found: Any) -> list[str]:
+    return [name for name in dir(found) if not name.startswith("_")]
+
+
+def _names(kind: Kind) -> str:
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return " or ".join(f"{k.__module__}.{k.__qualname__}" for k in kinds)
 
 
 def _nested(key: str, value: Any) -> Any:
@@ -58,14 +103,20 @@ def _nested(key: str, value: Any) -> Any:
     return value
 
 
-def _check_arguments(key: str, target: Any, arguments: Mapping[str, Any], given: tuple[str, ...]) -> None:
-    parameters = inspect.signature(target).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+def _check_arguments(
+    key: str, target: Any, arguments: Mapping[str, Any], given: Sequence[str], positional: int
+) -> None:
+    try:
+        parameters = inspect.signature(target).parameters
+    except (TypeError, ValueError):  # some classes written in C do not tell
         return
+    name_of_target = getattr(target, "__name__", repr(target))
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for name in arguments:
-        if name not in parameters:
-            raise ConfigError(f"{key}.{name}: unknown key of {target.__name__}{near_match(name, parameters)}")
-    for name, parameter in parameters.items():
-        optional = parameter.default is not parameter.empty or parameter.kind is parameter.VAR_POSITIONAL
-        if given and not optional and name not in arguments and name not in given:
-            raise ConfigError(f"{key}.{name}: {target.__name__} needs a value for it")
+        if name not in parameters and not takes_any:
+            raise ConfigError(f"{key}.{name}: unknown key of {name_of_target}{near_match(name, parameters)}")
+    for name, parameter in list(parameters.items())[positional:]:
+        is_required = parameter.default is parameter.empty
+        is_required &= parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if is_required and name not in arguments and name not in given:
+            raise ConfigError(f"{key}.{name}: {name_of_target} needs a value for it")

@@ -70,10 +70,10 @@ class ParticipantError(FlexrayError, RuntimeError):
         return f"{self.participant} failed in {self.phase}: {self.cause}"
 
 
-def near_match(word: str, choices: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the closest choice, or the list of choices if none is close."""
+def near_match(word: str, choices: Iterable[str], list_all: bool = True) -> str:
+    """Return ``"; did you mean 'x'?"`` for the closest choice; if none is close, the list of choices or nothing."""
     known = sorted(set(choices))
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"; did you mean '{close[0]}'?"
-    return f"; expected one of: {', '.join(known)}" if known else ""
+    return f"; expected one of: {', '.join(known)}" if known and list_all else ""

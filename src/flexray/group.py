@@ -38,6 +38,7 @@ class PartyGroup:
         self.parties = [Party(spec, shared) for spec in specs]
         self._batches = shared.batches()
         self._labels_b: Tensor = self._labels[:0]
+        self._blocks: tuple[FloatArray, ...] = ()
         self._head: nn.Module = nn.Identity()
         self._turns: dict[int, BatchStream] = {}
 
@@ -53,10 +54,11 @@ class PartyGroup:
         """Return the embeddings of batch ``index``."""
         batch = self._batches.batch(index)
         self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
-        return GroupReply(tuple(party.embed(batch, index) for party in self.parties))
+        self._blocks = tuple(party.embed(batch, index) for party in self.parties)
+        return GroupReply(self._blocks)
 
     def train(
-        self, index: int, orders: Sequence[Order], embed_next: bool, server: ServerReply, *replies: GroupReply
+        self, index: int, orders: Sequence[Order], embed_next: bool, server: ServerReply, *replies: GroupReply | None
     ) -> GroupReply:
         """Run round ``index`` and, if told so, embed the next batch.
 
@@ -65,10 +67,10 @@ class PartyGroup:
             orders: One order per party of this group.
             embed_next: Whether to return the embeddings of batch ``index + 1``.
             server: The server's parameters theta_0 at the start of the round.
-            replies: Embeddings of this batch, of all groups in order.
+            replies: Embeddings of this batch, of all groups in order; None stands for this group's own.
         """
         self._load_head(server.state_v)
-        blocks = [block for reply in replies for block in reply.blocks]
+        blocks = [block for reply in replies for block in (reply.blocks if reply else self._blocks)]
         phi = Phi(self._head, blocks)
         down_bytes = server.state_v.nbytes + sum(block.nbytes for block in blocks)
         reports = []
@@ -76,8 +78,7 @@ class PartyGroup:
             report = party.train(phi, self._labels_b, order, index)
             up_bytes = blocks[party.index - 1].nbytes
             reports.append(replace(report, up_bytes=up_bytes, down_bytes=down_bytes))
-        next_blocks = self.embed(index + 1).blocks if embed_next else ()
-        return GroupReply(next_blocks, tuple(reports))
+        return GroupReply(self.embed(index + 1).blocks if embed_next else (), tuple(reports))
 
     def _load_head(self, state_v: FloatArray) -> None:
         start = 0

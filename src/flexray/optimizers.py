@@ -11,6 +11,7 @@ The weights w_t enter the theory and the adaptive learning rate. To add an optim
 from __future__ import annotations
 
 import importlib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
@@ -148,19 +149,24 @@ class TorchOptimizer(LocalOptimizer):
         self.keep_state = keep_state
         self.options = options
         self._kept: torch.optim.Optimizer | None = None
-        self._build([torch.zeros(1, requires_grad=True)], lr=0.1)  # a bad name or option is refused here
+        self._build([torch.zeros(1, 1, requires_grad=True)], lr=0.1)  # a bad name or option is refused here
 
     @cached_property
     def _class(self) -> Callable[..., torch.optim.Optimizer]:
-        module, _, name = self.name.rpartition(".")
+        module, _, name = str(self.name).rpartition(".")
         found = getattr(importlib.import_module(module or "torch.optim"), name, None)
         if not (isinstance(found, type) and issubclass(found, torch.optim.Optimizer)):
             raise ConfigError(f"optimizer.name: expected a class of torch.optim such as 'Adam', got '{self.name}'")
+        closure = inspect.signature(found.step).parameters.get("closure")
+        if closure is not None and closure.default is closure.empty:
+            raise ConfigError(f"optimizer.name: {name} needs a closure; expected an optimizer that takes gradients")
         return found
 
     def _build(self, params: Sequence[Tensor], lr: float) -> torch.optim.Optimizer:
         try:
             return self._class(params, lr=lr, **self.options)
+        except ConfigError:
+            raise
         except (TypeError, ValueError, ModuleNotFoundError) as error:
             raise ConfigError(f"optimizer ({self.name}): {error}") from error
 
@@ -180,10 +186,13 @@ class TorchOptimizer(LocalOptimizer):
         return step
 
 
-def clip_gradients(grads: Sequence[Tensor], max_norm: float) -> None:
-    """Scale ``grads`` in place so that their joint Euclidean norm is at most ``max_norm``."""
+def clip_gradients(grads: Sequence[Tensor], max_norm: float) -> Sequence[Tensor]:
+    """Return ``grads`` scaled so that their joint Euclidean norm is at most ``max_norm``.
+
+    Not in place: autograd may hand out one tensor as the gradient of two parameters.
+    """
     norm = torch.nn.utils.get_total_norm(list(grads))
-    torch._foreach_mul_(list(grads), torch.clamp(max_norm / (norm + 1e-6), max=1.0))
+    return torch._foreach_mul(list(grads), torch.clamp(max_norm / (norm + 1e-6), max=1.0))
 
 
 def _number(key: str, value: float, low: float, below: float | None = None) -> float:

@@ -108,7 +108,7 @@ class Shared:
         with blame(SERVER, "construction"):
             seed_torch(self.seed, SERVER_INDEX, "init")
             outputs = self.outline.task.num_outputs
-            head = build_module(self.server.model, in_features=sum(widths), out_features=outputs)
+            head = build_module(self.server.model, SERVER, in_features=sum(widths), out_features=outputs)
             return head.to(self.torch_dtype).train()
 
 

@@ -9,17 +9,23 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from flexray.data.base import SPLITS, IdArray, Split
 from flexray.data.batches import Batch
 from flexray.errors import DataError, ParticipantError
 from flexray.messages import FloatArray, Order, Report, State
-from flexray.models import build_module, takes
+from flexray.models import CNN, MLP, Linear, build_module, takes
 from flexray.participants import ParticipantSpec, Shared, blame, digest, get_state, set_state
 from flexray.phi import Phi
 from flexray.seeds import seed_torch
 from flexray.training import Trainer, trainable
+
+PURE = frozenset({
+    MLP, Linear, CNN, nn.Sequential, nn.Linear, nn.Conv2d, nn.MaxPool2d, nn.Flatten, nn.Identity, nn.LayerNorm,
+    nn.ReLU, nn.Tanh, nn.GELU, nn.Sigmoid,
+})  # fmt: skip
+"""Modules whose forward pass in train mode depends on nothing but its input and parameters."""
 
 
 class Party:
@@ -40,15 +46,21 @@ class Party:
         with blame(self.name, "construction"):
             seed_torch(shared.seed, self.index, "init")
             self.model = build_module(
-                spec.model, in_features=int(np.prod(shape)), in_shape=shape, out_features=shared.embedding_width
+                spec.model,
+                self.name,
+                in_features=int(np.prod(shape)),
+                in_shape=shape,
+                out_features=shared.embedding_width,
             )
             self.model.to(shared.torch_dtype)
         self._flatten = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
         self._edits_input = False
+        self._is_pure = False
         self.width = self._probe()
         self.model.train()
         self._trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
         self._batch: Tensor = torch.empty(0)
+        self._sent: Tensor | None = None
 
     def _check_sizes(self, shared: Shared) -> None:
         for split in SPLITS:
@@ -58,7 +70,7 @@ class Party:
                 raise DataError(f"party '{self.name}': {split} has {found} rows, expected {expected}")
 
     def _probe(self) -> int:
-        """Return the embedding width, from a forward pass on two samples; also see whether inputs are edited."""
+        """Return the embedding width, from a forward pass on two samples; also see what the pass changes."""
         size = min(2, len(self._features["train"]))
         with blame(self.name, "a first forward pass"), torch.no_grad():
             seed_torch(self._seed, self.index, "probe")
@@ -66,6 +78,7 @@ class Party:
             version = x._version
             embedding = self.model.eval()(x)
             self._edits_input = x._version != version
+            self._is_pure = is_pure(self.model)
         if not isinstance(embedding, Tensor) or embedding.ndim != 2 or len(embedding) != size:
             found = tuple(embedding.shape) if isinstance(embedding, Tensor) else type(embedding).__name__
             raise ParticipantError(
@@ -86,25 +99,36 @@ class Party:
         return embedding_bo
 
     def embed(self, batch: Batch, index: int) -> FloatArray:
-        """Load a batch, keep it for :meth:`train`, and return its embeddings [b, o] (train mode, no gradient)."""
-        with blame(self.name, f"round {index + 1}"), torch.no_grad():
+        """Load a batch, keep it for :meth:`train`, and return its embeddings [b, o] (train mode, no gradient).
+
+        The first local iteration computes them once more, with the same parameters. Where that gives the very same
+        numbers, the graph of this pass is kept for it.
+        """
+        with blame(self.name, f"round {index + 1}"), torch.set_grad_enabled(self._is_pure):
             seed_torch(self._seed, self.index, "embed", index)
             self._batch = self._load("train", batch)
-            return self._forward(self._batch).numpy()
+            embedding_bo = self._forward(self._batch)
+            self._sent = embedding_bo if self._is_pure else None
+            return embedding_bo.detach().numpy()
 
     def train(self, phi: Phi, labels_b: Tensor, order: Order, index: int) -> Report:
         """Run the local iterations of a round on the batch that was embedded last."""
         with blame(self.name, f"round {index + 1}"):
             seed_torch(self._seed, self.index, "train", index)
             predict = phi.predictor(self.index - 1)
-            return self._trainer.run(lambda: predict(self._forward(self._batch)), labels_b, order)
+            return self._trainer.run(lambda: predict(self._embedding()), labels_b, order)
+
+    def _embedding(self) -> Tensor:
+        """Return the batch's embeddings under the current parameters, with their graph."""
+        sent, self._sent = self._sent, None
+        return self._forward(self._batch) if sent is None else sent
 
     def follow(self, grad_bo: FloatArray, order: Order, index: int) -> Report:
         """VAFL: take one step along the server's gradient with respect to the embeddings that were sent."""
         grad = torch.from_numpy(np.array(grad_bo))
         with blame(self.name, f"turn {index + 1}"):
             seed_torch(self._seed, self.index, "embed", index)  # the same dropout as the embeddings that were sent
-            return self._trainer.follow(lambda: self._forward(self._batch), grad, order)
+            return self._trainer.follow(self._embedding, grad, order)
 
     def embed_split(self, split: Split, chunk: int, mode: Literal["train", "eval"] = "eval") -> FloatArray:
         """Return the embeddings [n, o] of a whole split, in evaluation mode unless told otherwise."""
@@ -126,6 +150,7 @@ class Party:
 
     def restore(self, state: State) -> None:
         """Load what :meth:`state` returned."""
+        self._sent = None
         set_state(self.model, state, self.name)
 
 
@@ -135,3 +160,8 @@ def chunks(ids_n: IdArray, size: int) -> list[IdArray]:
     if cuts and len(ids_n) - cuts[-1] == 1:
         cuts.pop()
     return np.split(ids_n, cuts)
+
+
+def is_pure(model: nn.Module) -> bool:
+    """Whether two passes in train mode give the same numbers: only modules known to draw and keep nothing."""
+    return all(type(module) in PURE for module in model.modules())

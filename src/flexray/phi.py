@@ -73,7 +73,7 @@ def split_linear(head: nn.Module) -> tuple[nn.Linear | None, nn.Module | None]:
     if isinstance(head, nn.Sequential) and _is_plain(head, nn.Sequential) and len(head):
         first = head[0]
         if isinstance(first, nn.Linear) and _is_plain(first, nn.Linear):
-            return first, head[1:] if len(head) > 1 else None
+            return first, nn.Sequential(*list(head)[1:]) if len(head) > 1 else None  # head[1:] would call a subclass
     return None, None
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``python -m flexray.run [algo=...] [dataset=...] [key=value ...]``, Hydra 1.3 syntax, ``-m`` sweeps."""
+"""The command line: ``python -m flexray.run [algo=...] [key=value ...]``, Hydra 1.3 syntax, ``-m`` sweeps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from typing import Any
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from flexray import config
-from flexray.complaints import HYDRA_ERRORS, explain
+from flexray.complaints import HYDRA_ERRORS, explain, one_line, place_of
 from flexray.errors import FlexrayError, ParticipantError, UserError
+from flexray.overrides import check_keys, choice, own_keys, prepare
 
 log = logging.getLogger("flexray")
 
@@ -30,16 +33,22 @@ def main() -> None:
 def run_command(arguments: list[str]) -> int:
     """Run one command, single or sweep, and return its exit status."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing and exiting: we explain in one line
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # a user's own module, also for the console script
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # a user's own module, also for the console script and with hydra.job.chdir
     config.register()
     session = Session()
-    saved, sys.argv = sys.argv, [sys.argv[0], *(_allow_new(a) for a in arguments)]
+    saved = sys.argv
     try:
+        sys.argv = [saved[0], *prepare(arguments)]
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(session.run_job)()
+    except UserError as error:
+        _print_error(str(error))
+        return error.exit_status
     except HYDRA_ERRORS as error:
-        _print_error(explain(error, config_folder()))
+        _print_error(explain(error, config_folder(), arguments))
         return UserError.exit_status
+    except SystemExit as end:  # --version
+        return int(end.code or 0)
     except KeyboardInterrupt:
         _print_error("interrupted")
         return 130
@@ -54,11 +63,6 @@ def config_folder() -> Path:
     package = Path(__file__).resolve().parent
     installed = package / "conf"
     return installed if installed.is_dir() else package.parents[1] / "conf"
-
-
-def _allow_new(argument: str) -> str:
-    """Let ``parties.NAME.key=value`` be given without Hydra's ``+``: which parties there are, the dataset tells."""
-    return f"++{argument}" if argument.startswith("parties.") else argument
 
 
 class Session:
@@ -81,10 +85,18 @@ class Session:
             if summary["status"] != "completed":
                 self.exit_status = max(self.exit_status, 1)
         except FlexrayError as error:
-            self.exit_status = max(self.exit_status, error.exit_status)
-            if isinstance(error, ParticipantError) and error.trace:
-                log.error("%s", error.trace.rstrip())
-            log.error("flexray: %s", error)
+            self._fail(str(error), error.exit_status, error.trace if isinstance(error, ParticipantError) else "")
+        except OmegaConfBaseException as error:
+            self._fail(explain(error, config_folder()), UserError.exit_status)
+        except Exception as error:  # noqa: BLE001 - told in full, and the other jobs of a sweep go on
+            self._fail(place_of(error), 1, traceback.format_exc())
+
+    def _fail(self, line: str, exit_status: int, trace: str = "") -> None:
+        """Tell once why a job failed: in one line, after the traceback if there is one."""
+        self.exit_status = max(self.exit_status, exit_status)
+        if trace:
+            log.error("%s", trace.rstrip())
+        log.error("flexray: %s", one_line(line))
 
     def _run(self, cfg: DictConfig, chosen: Any) -> dict[str, Any]:
         from flexray.build import build
@@ -95,8 +107,10 @@ class Session:
 
         started_s = time.perf_counter()
         plain: Any = OmegaConf.to_container(cfg, resolve=True)
+        check_keys(plain)
+        plain = own_keys(plain, chosen.overrides.task)
         choices = chosen.runtime.choices
-        job = build(plain, choices["algo"], choices["dataset"], Path(chosen.runtime.cwd))
+        job = build(plain, choice(choices, "algo"), choice(choices, "dataset"), Path(chosen.runtime.cwd))
         folder = Path(chosen.runtime.output_dir)
         x = job.experiment
         if x.shared.outline.source == "synthetic":
@@ -152,7 +166,7 @@ class Session:
 
 
 def _print_error(line: str) -> None:
-    print(f"flexray: {line}", file=sys.stderr)
+    print(f"flexray: {one_line(line)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from rich.table import Table
 
 
 def sweep_table(summaries: Sequence[dict[str, Any]]) -> Table:
-    """Return one row per algorithm and dataset: mean and standard deviation of time-to-target over the runs that hit it.
+    """Return one row per algorithm and dataset: mean and deviation of time-to-target over the runs that reached it.
 
     A row in which a run missed the target says how many reached it; with none, ``--``.
     """

@@ -5,6 +5,7 @@ Shapes: b = samples of a batch, n = samples of a split, c = classes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,7 @@ from torch.nn import functional
 from flexray.errors import ConfigError, DataError, near_match
 
 LabelArray = npt.NDArray[np.int64] | npt.NDArray[np.floating]
+Loss = Literal["cross_entropy", "l1", "mse"]
 
 LOSSES = ("cross_entropy", "l1", "mse")
 METRICS = {"cross_entropy": ("loss", "top1", "top5"), "l1": ("loss", "mae"), "mse": ("loss", "mae", "mse")}
@@ -32,7 +34,7 @@ class Task:
         num_outputs: Width of the prediction: the number of classes, or 1.
     """
 
-    loss: Literal["cross_entropy", "l1", "mse"]
+    loss: Loss
     num_outputs: int
 
     def __post_init__(self) -> None:
@@ -53,13 +55,15 @@ class Task:
         """Return the labels in the type that the loss takes; refuse what it cannot take, naming file and row."""
         if self.is_classification:
             return self._check_classes(labels_n, where)
-        values = np.asarray(labels_n, dtype=np.float64).reshape(len(labels_n), -1)
-        if values.shape[1] != 1:
-            raise DataError(f"{where}: expected one number per row for loss '{self.loss}', got {values.shape[1]}")
-        bad = np.flatnonzero(~np.isfinite(values[:, 0]))
+        values = np.asarray(labels_n, dtype=np.float64)
+        per_row = math.prod(values.shape[1:])
+        if values.ndim == 0 or per_row != 1:
+            raise DataError(f"{where}: expected one number per row for loss '{self.loss}', got {per_row}")
+        values = values.reshape(len(values))
+        bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
-            raise DataError(f"{where}: row {bad[0]}: label {values[bad[0], 0]} is not a finite number")
-        return values[:, 0]
+            raise DataError(f"{where}: row {bad[0]}: label {values[bad[0]]} is not a finite number")
+        return values
 
     def _check_classes(self, labels_n: LabelArray, where: str) -> LabelArray:
         labels = np.asarray(labels_n)

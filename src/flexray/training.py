@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ class Trainer:
     optimizer: LocalOptimizer
     task: Task
     clip_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        self.optimizer = copy.deepcopy(self.optimizer)  # it may keep state, which is this participant's alone
 
     def run(self, predict: Callable[[], Tensor], labels_b: Tensor, order: Order) -> Report:
         """Take ``order.tau`` local iterations on one batch.
@@ -65,8 +69,7 @@ class Trainer:
             grads = torch.autograd.grad(
                 embed(), self.params, grad_outputs=grad_bo, allow_unused=True, materialize_grads=True
             )
-            self._clip(grads)
-            self.optimizer.begin(self.params, order.lr)(grads)
+            self.optimizer.begin(self.params, order.lr)(self._clip(grads))
         diverged = None if bool(torch.isfinite(grad_bo).all()) else 0
         return Report(order.tau, self._max_weight(order), diverged_at=diverged)
 
@@ -75,23 +78,19 @@ class Trainer:
         params = list(self.params) if order.tau else []
         *grads, input_grad = torch.autograd.grad(loss, [*params, input_bo], allow_unused=True, materialize_grads=True)
         if params:
-            self._clip(grads)
-            self.optimizer.begin(params, order.lr)(grads)
+            self.optimizer.begin(params, order.lr)(self._clip(grads))
         return input_grad
 
     def _max_weight(self, order: Order) -> float:
         return self.optimizer.max_weight(order.tau, order.lr) if self.optimizer.in_theory else 1.0
 
-    def _clip(self, grads: Sequence[Tensor]) -> None:
-        if self.clip_norm is not None:
-            clip_gradients(grads, self.clip_norm)
+    def _clip(self, grads: Sequence[Tensor]) -> Sequence[Tensor]:
+        return grads if self.clip_norm is None else clip_gradients(grads, self.clip_norm)
 
     def _gradients(self, loss: Tensor) -> Sequence[Tensor]:
         if not loss.requires_grad:  # the parameters do not reach the loss, e.g. all outputs were dropped
             return [torch.zeros_like(p) for p in self.params]
-        grads = torch.autograd.grad(loss, self.params, allow_unused=True, materialize_grads=True)
-        self._clip(grads)
-        return grads
+        return self._clip(torch.autograd.grad(loss, self.params, allow_unused=True, materialize_grads=True))
 
 
 def trainable(module: nn.Module) -> list[Tensor]:

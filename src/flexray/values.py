@@ -23,14 +23,21 @@ def number(key: str, value: Any, *, above: float = -math.inf, low: float = -math
     """Return ``value`` as a finite number above ``above`` and within [low, high], or refuse it by name."""
     valid = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not valid or not (value > above and low <= value <= high):
-        raise ConfigError(f"{key}: expected {_range(above, low, high)}, got {value!r}")
+        raise ConfigError(f"{key}: expected {_range(above, low, high)}, got {shown(value)}")
     return float(value)
 
 
 def whole(key: str, value: Any, low: int) -> int:
     """Return ``value`` as a whole number of at least ``low``, or refuse it by name."""
     if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise ConfigError(f"{key}: expected a whole number of at least {low}, got {value!r}")
+        raise ConfigError(f"{key}: expected a whole number of at least {low}, got {shown(value)}")
+    return value
+
+
+def yes_or_no(key: str, value: Any) -> bool:
+    """Return true or false, or refuse it by name."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key}: expected true or false, got {shown(value)}")
     return value
 
 
@@ -47,6 +54,13 @@ def not_negative(key: str, value: Any) -> float:
 def fraction(key: str, value: Any) -> float:
     """Return a number in [0, 1]."""
     return number(key, value, low=0.0, high=1.0)
+
+
+def shown(value: Any) -> str:
+    """Return a value as it is typed on the command line."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
 def _range(above: float, low: float, high: float) -> str:
@@ -98,7 +112,14 @@ def _from_list(
 def _from_mapping(
     key: str, value: Mapping[Any, Any], names: Sequence[str], check: Check, defaults: Sequence[float] | None
 ) -> tuple[float, ...]:
-    by_place = {participant(key, who, names): (who, item) for who, item in value.items() if who != "default"}
+    by_place: dict[int, tuple[Any, Any]] = {}
+    for who, item in value.items():
+        if who == "default":
+            continue
+        place = participant(key, who, names)
+        if place in by_place:
+            raise ConfigError(f"{key}: '{names[place]}' is given twice, as {by_place[place][0]} and {who}")
+        by_place[place] = (who, item)
     rest = value.get("default")
     result = []
     for place, name in enumerate(names):
@@ -121,4 +142,4 @@ def participant(key: str, who: Any, names: Sequence[str]) -> int:
     parties = [name for name in names if name != SERVER]
     if str(who).isdigit() and 1 <= int(who) <= len(parties):
         return int(who) - 1
-    raise ConfigError(f"{key}: unknown participant '{who}'{near_match(str(who), names)}")
+    raise ConfigError(f"{key}: unknown participant '{who}'{near_match(str(who), [*names, f'1 to {len(parties)}'])}")

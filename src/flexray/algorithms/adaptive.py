@@ -41,7 +41,11 @@ class AdaptiveFlexVFL(FlexVFL):
         self._first_tau: tuple[int, ...] = ()
 
     def preparation_units(self, now: Moment) -> float:  # noqa: D102
-        return super().plan(now).duration_units if self.first == "dummy" else 0.0
+        if self.first != "dummy":
+            return 0.0
+        dummy = super().plan(now)
+        self._first_tau = dummy.tau
+        return dummy.duration_units
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102
         tau = self.iterations_by_timeout(now)
@@ -50,9 +54,10 @@ class AdaptiveFlexVFL(FlexVFL):
     def _rates(self, now: Moment, tau_now: tuple[int, ...]) -> tuple[float, ...]:
         system = self.system
         if now.reports is None:
-            self._first_tau = tau_now
-            tau_last = tau_now
-            w_bar = tuple(o.max_weight(t, 0.0) for o, t in zip(system.optimizers, tau_now, strict=True))
+            if self.first != "dummy" or not self._first_tau:
+                self._first_tau = tau_now
+            tau_last = self._first_tau
+            w_bar = tuple(o.max_weight(t, 0.0) for o, t in zip(system.optimizers, tau_last, strict=True))
         else:
             tau_last = tuple(report.tau for report in now.reports)
             w_bar = tuple(report.max_weight for report in now.reports)

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from flexray.errors import DataError
 from flexray.tasks import LabelArray, Task
 
 Split = Literal["train", "val", "test"]
@@ -111,44 +110,6 @@ class ArrayFeatures:
         """Return the features of samples ``ids_b`` (``epoch`` is not used: nothing is augmented)."""
         rows_b = ids_b if self._rows is None else self._rows[ids_b]
         return torch.from_numpy(np.take(self._array, rows_b, axis=0)).to(self._dtype)
-
-
-def check_features(array_n: Array, where: str, first_row: int = 0) -> None:
-    """Refuse features that are not numbers, are empty, or hold NaN or infinity; ``where`` names file and party."""
-    if array_n.dtype == object or not (np.issubdtype(array_n.dtype, np.number) or array_n.dtype == np.bool_):
-        raise DataError(f"{where}: expected an array of numbers, got {array_n.dtype}")
-    if array_n.ndim < 2 or 0 in array_n.shape[1:]:
-        raise DataError(f"{where}: has no features (shape {array_n.shape}); expected [rows, features]")
-    if array_n.size == 0:
-        raise DataError(f"{where}: has no rows (shape {array_n.shape})")
-    if not np.issubdtype(array_n.dtype, np.inexact):
-        return
-    flat = array_n.reshape(len(array_n), -1)
-    if np.isfinite(flat.sum(dtype=np.float64)):
-        return
-    bad = np.argwhere(~np.isfinite(flat))
-    if bad.size:
-        row, column = bad[0]
-        raise DataError(
-            f"{where}: row {first_row + row}, feature {column} is {flat[row, column]}; expected finite numbers"
-        )
-
-
-def split_rows(total: int, test_fraction: float, val_fraction: float, seed: int) -> dict[Split, IdArray]:
-    """Cut ``total`` rows into train, val and test by one seeded permutation; each part keeps the rows' order."""
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(total)
-    tests, vals = round(total * test_fraction), round(total * val_fraction)
-    parts: dict[Split, IdArray] = {
-        "train": np.sort(order[tests + vals :]),
-        "val": np.sort(order[tests : tests + vals]),
-        "test": np.sort(order[:tests]),
-    }
-    if not parts["train"].size or not parts["test"].size:
-        raise DataError(
-            f"dataset: {total} rows with test_fraction={test_fraction:g} and val_fraction={val_fraction:g}"
-            " leave no training or no test samples"
-        )
-    return parts
 
 
 def _numpy_type(dtype: torch.dtype) -> npt.DTypeLike:

@@ -1,4 +1,4 @@
-"""A folder of NumPy arrays, one per party and split; and the checks of arguments, labels and IDs that tables share.
+"""A folder of NumPy arrays, one per party and split.
 
 ::
 
@@ -10,11 +10,7 @@ Shapes: n = samples of a split.
 
 from __future__ import annotations
 
-import csv
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, IdArray, Outline, Split, check_features
-from flexray.data.digits import Loss, check_split, check_task, make_task
-from flexray.errors import ConfigError, DataError, UserError, near_match
-from flexray.tasks import LabelArray, Task
+from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, IdArray, Outline, Split
+from flexray.data.checks import check_features, check_party_name, check_split, check_task, name_list, reading
+from flexray.data.rows import make_task, row_of_ids
+from flexray.errors import ConfigError, DataError, near_match
+from flexray.tasks import LabelArray, Loss, Task
 
 LAYOUT = "expected a folder with train/NAME.npy and test/NAME.npy (one array per party) and a labels.npy in both"
 SCAN_BYTES = 64 * 2**20
-_NOT_PARTIES = ("ids", "labels", "server")
 
 
 @dataclass
@@ -193,82 +189,6 @@ class Bundle(Dataset):
         yield "test", stored["test"], None
 
 
-def check_party_name(name: str, where: str, error: type[UserError] = ConfigError) -> None:
-    """Refuse names that are reserved or hold other characters than letters, digits and ``_``."""
-    if not re.fullmatch(r"[A-Za-z0-9_]+", name) or name in _NOT_PARTIES:
-        taken = ", ".join(f"'{word}'" for word in _NOT_PARTIES)
-        raise error(f"{where}: '{name}' cannot name a party; expected letters, digits and '_', and none of {taken}")
-
-
-def name_list(key: str, names: Sequence[str]) -> list[str]:
-    """Return the names as a plain list; refuse a bare string, an empty list and a name given twice."""
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise ConfigError(f"{key}: expected a list of names, got {names!r}")
-    plain = [str(name) for name in names]
-    if not plain:
-        raise ConfigError(f"{key}: expected at least one name, got an empty list")
-    twice = [name for name, count in Counter(plain).items() if count > 1]
-    if twice:
-        raise ConfigError(f"{key}: '{twice[0]}' is listed twice")
-    return plain
-
-
-def plain_mapping(key: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a mapping from party names as a plain dictionary; none is an empty one."""
-    if given is not None and not isinstance(given, Mapping):
-        raise ConfigError(f"{key}: expected a mapping from party names, got {given!r}")
-    return {str(name): value for name, value in (given or {}).items()}
-
-
-def class_numbers(texts: Sequence[Any], where: str) -> tuple[IdArray, int]:
-    """Number the sorted distinct texts; return one number per text, and how many different texts there are."""
-    missing = [row for row, text in enumerate(texts) if text in (None, "")]
-    if missing:
-        raise DataError(f"{where}: row {missing[0]} is empty; expected a label")
-    names, numbers = np.unique([str(text) for text in texts], return_inverse=True)
-    return numbers, len(names)
-
-
-def row_of_ids(ids: Iterable[Any], where: str) -> dict[Any, int]:
-    """Return the row of every ID, in order; refuse an ID that is missing or occurs twice."""
-    row_of: dict[Any, int] = {}
-    for row, sample in enumerate(ids):
-        if sample in (None, ""):
-            raise DataError(f"{where}: row {row} is empty; expected an ID")
-        if row_of.setdefault(sample, row) != row:
-            raise DataError(f"{where}: row {row}: ID {sample!r} is already in row {row_of[sample]}")
-    return row_of
-
-
-def align(row_of: Mapping[str, int], wanted: Iterable[str], where: str, other: str) -> IdArray:
-    """Return the row of every ``wanted`` ID; ``where`` must have exactly those IDs that ``other`` has."""
-    asked = dict.fromkeys(wanted)
-    faults = [
-        f"{verb} ({', '.join(map(repr, ids[:3]))}{', ...' if len(ids) > 3 else ''})"
-        for ids, verb in (
-            ([sample for sample in asked if sample not in row_of], f"lacks IDs that {other} has"),
-            ([sample for sample in row_of if sample not in asked], f"has IDs that {other} lacks"),
-        )
-        if ids
-    ]
-    if faults:
-        raise DataError(f"{where} {' and '.join(faults)}")
-    return np.array([row_of[sample] for sample in asked])
-
-
-@contextmanager
-def reading(file: Path, expected: str) -> Iterator[None]:
-    """Turn whatever goes wrong while a file is read into one line that names it."""
-    if not file.is_file():
-        raise DataError(f"{file}: no such file; expected {expected}")
-    if not file.stat().st_size:
-        raise DataError(f"{file}: is empty (0 bytes); expected {expected}")
-    try:
-        yield
-    except (OSError, ValueError, EOFError, NotImplementedError, csv.Error) as error:
-        raise DataError(f"{file}: cannot be read as {expected} ({' '.join(str(error).split())})") from error
-
-
 def _open(file: Path) -> Array:
     """Map a ``.npy`` file of at least one row."""
     with reading(file, "an array of numbers saved by numpy.save, with one row per sample"):
@@ -280,6 +200,5 @@ def _open(file: Path) -> Array:
 
 def _scan(array_n: Array, where: str) -> None:
     step = max(1, SCAN_BYTES * len(array_n) // max(1, array_n.nbytes))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(array_n), step):
-            check_features(array_n[start : start + step], where, first_row=start)
+    for start in range(0, len(array_n), step):
+        check_features(array_n[start : start + step], where, first_row=start)

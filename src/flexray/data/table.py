@@ -24,11 +24,11 @@ from pyarrow import types
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 from pyarrow.parquet import ParquetFile, read_schema
 
-from flexray.data.base import ArrayFeatures, Dataset, Features, IdArray, Outline, Split, split_rows
-from flexray.data.bundle import align, check_party_name, class_numbers, name_list, plain_mapping, reading, row_of_ids
-from flexray.data.digits import Loss, check_split, check_task, make_task
+from flexray.data.base import ArrayFeatures, Dataset, Features, IdArray, Outline, Split
+from flexray.data.checks import check_bool, check_party_name, check_split, check_task, name_list, plain_mapping, reading
+from flexray.data.rows import align, class_numbers, make_task, row_of_ids, split_rows, standardized
 from flexray.errors import ConfigError, DataError, near_match
-from flexray.tasks import LabelArray, Task
+from flexray.tasks import LabelArray, Loss, Task
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -78,6 +78,7 @@ class Table(Dataset):
     def __post_init__(self) -> None:
         check_split(self.val_fraction, self.split_seed, self.test_fraction)
         check_task(self.loss, self.num_outputs)
+        check_bool(shared_columns=self.shared_columns, standardize=self.standardize)
         if not self.label:
             raise ConfigError("dataset.label: expected the name of the label column, got none")
         self.label, self.id = str(self.label), None if self.id is None else str(self.id)
@@ -111,7 +112,7 @@ class Table(Dataset):
             features_nf = features_nf[align(own, wanted, f"{file}: party '{name}'", str(other))]
         rows = self._rows(len(features_nf))
         if self.standardize:
-            features_nf = _standardized(features_nf, rows["train"])
+            features_nf = standardized(features_nf, rows["train"])
         return {split: ArrayFeatures(features_nf, dtype, rows[split]) for split in rows}
 
     def labels(self) -> Mapping[Split, LabelArray]:
@@ -290,10 +291,3 @@ def _number(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         return np.nan
-
-
-def _standardized(features_nf: FloatArray, train: IdArray) -> FloatArray:
-    """Scale by mean and standard deviation of the training rows; columns constant there become 0 everywhere."""
-    mean_f, deviation_f = features_nf[train].mean(axis=0), features_nf[train].std(axis=0)
-    constant_f = (np.ptp(features_nf[train], axis=0) == 0) | (deviation_f == 0)
-    return np.where(constant_f, 0.0, (features_nf - mean_f) / np.where(constant_f, 1.0, deviation_f))

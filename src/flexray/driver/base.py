@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,10 +92,12 @@ class Driver(ABC):
         self._runtime.get([*self._all_groups("connect", widths), server])
 
     def _all_groups(self, method: str, *args: Any) -> list[Handle]:
-        return [self._runtime.call(host, GROUP, method, *args) for host in self._placement.group_hosts]
+        """Call a method of every group with plain arguments."""
+        return [self._runtime.call(host, (GROUP, method, args)) for host in self._placement.group_hosts]
 
-    def _server(self, method: str, *args: Any) -> Handle:
-        return self._runtime.call(self._placement.server_host, SERVER, method, *args)
+    def _server(self, method: str, *args: Any, after: Sequence[Handle] = ()) -> Handle:
+        """Call a method of the server with plain arguments, then with the results of earlier calls."""
+        return self._runtime.call(self._placement.server_host, (SERVER, method, args), *after)
 
     # Reading results, in order ----------------------------------------------------------------------------------
 
@@ -142,7 +144,9 @@ class Driver(ABC):
             splits.append("val")
         if self._x.eval_train:
             splits.append("train")
-        handles = tuple(self._server("evaluate", split, *self._all_groups("embed_split", split)) for split in splits)
+        handles = tuple(
+            self._server("evaluate", split, after=self._all_groups("embed_split", split)) for split in splits
+        )
         record = EvalRecord(done, done / self._epoch_rounds, self._clock.now, {})
         self._pending.append(Pending(record, handles))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan
@@ -31,7 +31,7 @@ class EventDriver(Driver):
 
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
         self._evaluate(0)
-        self._server("fill", *self._all_groups("embed_split", "train", "train"))
+        self._server("fill", after=self._all_groups("embed_split", "train", "train"))
         turns = [self._group_of(party, "first_turn") for party in range(len(self._x.parties))]
         for party in range(len(turns)):
             self._begin_turn(party)
@@ -59,17 +59,17 @@ class EventDriver(Driver):
         plan = self._algorithm.plan(party, now)
         self._queue.push(watch.advance(plan.duration_units), party, (party, start, plan, now.utilization))
 
-    def _group_of(self, party: int, method: str, *args: Any) -> Handle:
-        """Call a method of the group of ``party`` with its place in the group."""
+    def _group_of(self, party: int, method: str, *args: Any, after: Sequence[Handle] = ()) -> Handle:
+        """Call a method of the group of ``party`` with its place in the group, then with earlier results."""
         group, place = self._where[party]
-        return self._runtime.call(self._placement.group_hosts[group], GROUP, method, place, *args)
+        return self._runtime.call(self._placement.group_hosts[group], (GROUP, method, (place, *args)), *after)
 
     def _submit(self, record: RoundRecord, party: int, orders: list[Order], own: Handle) -> Handle:
         """Start both steps of a turn; return the handle of the party's next embeddings."""
         turn = self._turn[party]
         self._turn[party] += 1
-        answer = self._server("answer", record.round - 1, party, turn, orders[-1], own)
-        followed = self._group_of(party, "follow", turn, orders[party], answer)
+        answer = self._server("answer", record.round - 1, party, turn, orders[-1], after=[own])
+        followed = self._group_of(party, "follow", turn, orders[party], after=[answer])
         self._pending.append(Pending(record, (answer, followed)))
         return followed
 

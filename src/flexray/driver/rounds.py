@@ -56,11 +56,12 @@ class RoundDriver(Driver):
     ) -> tuple[list[Handle], Handle]:
         """Start a round; return handles of the next embeddings and of the server's new parameters."""
         place, index = self._placement, record.round - 1
-        replies = [
-            self._runtime.call(host, GROUP, "train", index, [orders[k] for k in group], embed_next, server, *embeddings)
-            for host, group in zip(place.group_hosts, place.groups, strict=True)
-        ]
-        after = self._server("train", index, orders[-1], *embeddings)
+        replies = []
+        for g, (host, group) in enumerate(zip(place.group_hosts, place.groups, strict=True)):
+            args = (index, tuple(orders[k] for k in group), embed_next)
+            others = [None if h == g else handle for h, handle in enumerate(embeddings)]  # it has its own
+            replies.append(self._runtime.call(host, (GROUP, "train", args), server, *others))
+        after = self._server("train", index, orders[-1], after=embeddings)
         self._pending.append(Pending(record, (*replies, after)))
         return replies, after
 

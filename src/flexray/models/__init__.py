@@ -16,22 +16,31 @@ from typing import Any
 
 from torch import nn
 
+from flexray.errors import ConfigError
 from flexray.models.cnn import CNN
 from flexray.models.mlp import MLP, Linear
 
-__all__ = ["CNN", "MLP", "Linear", "ModuleFactory", "build_module", "takes"]
+__all__ = ["CNN", "MLP", "OFFERS", "Linear", "ModuleFactory", "build_module", "takes"]
 
+OFFERS = ("in_features", "in_shape", "out_features")
 ModuleFactory = partial[nn.Module] | Callable[..., nn.Module]
 
 
-def build_module(factory: ModuleFactory, **offers: Any) -> nn.Module:
-    """Call ``factory`` with those of ``offers`` that its signature names and that are not bound already."""
+def build_module(factory: ModuleFactory, owner: str = "", **offers: Any) -> nn.Module:
+    """Call ``factory`` with those of ``offers`` that its signature names and that are not bound already.
+
+    Raises:
+        ConfigError: It made something else than a module, or refuses its arguments; ``owner`` is named, if given.
+    """
     bound = factory.keywords if isinstance(factory, partial) else {}
     parameters = inspect.signature(factory).parameters
     wanted = {key: value for key, value in offers.items() if key in parameters and key not in bound}
-    module = factory(**wanted)
-    if not isinstance(module, nn.Module):
-        raise TypeError(f"expected a torch.nn.Module, got {type(module).__name__}")
+    try:
+        module = factory(**wanted)
+        if not isinstance(module, nn.Module):
+            raise ConfigError(f"model._target_: expected a torch.nn.Module, it made a {type(module).__name__}")
+    except ConfigError as error:
+        raise ConfigError(f"{owner}: {error}" if owner else str(error)) from error
     return module
 
 

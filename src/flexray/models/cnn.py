@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from flexray.errors import ConfigError
+from flexray.models.mlp import check_widths
 
 
 class CNN(nn.Module):
@@ -28,6 +29,7 @@ class CNN(nn.Module):
                 "model: CNN expects samples of shape (channels, height, width) or (height, width),"
                 f" got {tuple(in_shape)}"
             )
+        check_widths("model.channels", channels)
         depth, height, width = in_shape if len(in_shape) == 3 else (1, *in_shape)
         self._picture = (depth, height, width)
         layers: list[nn.Module] = []

@@ -14,5 +14,5 @@ class Observer(ABC):
     def on(self, record: Record) -> None:
         """Take note of a record."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most observers have nothing to finish
         """Finish; called once, also when the run failed."""

@@ -7,7 +7,7 @@ import sys
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from flexray.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.observers.base import Observer
@@ -41,7 +41,7 @@ class ProgressObserver(Observer):
         self._max_time = max_time
         self._console = console or Console()
         self._progress: Progress | None = None
-        self._task = None
+        self._task: TaskID | None = None
         self._by_time = False
         self._value = "-"
         self._last: RoundRecord | None = None

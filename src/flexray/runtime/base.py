@@ -15,6 +15,10 @@ Handle = Any
 """The future result of a call; opaque to the driver."""
 
 
+Request = tuple[str, str, tuple[Any, ...]]
+"""Worker, method and plain arguments of a call: one object, since Ray charges for each."""
+
+
 class Host:
     """Holds named workers. In Ray this becomes an actor."""
 
@@ -25,9 +29,10 @@ class Host:
         """Build a worker, in place of one of the same name."""
         self._workers[worker] = factory(*args)
 
-    def call(self, worker: str, method: str, *args: Any) -> Any:
-        """Call a method of a worker."""
-        return getattr(self._workers[worker], method)(*args)
+    def call(self, request: Request, *results: Any) -> Any:
+        """Call a method of a worker with the request's arguments, then results of earlier calls."""
+        worker, method, args = request
+        return getattr(self._workers[worker], method)(*args, *results)
 
     def clear(self) -> None:
         """Drop all workers; the process stays warm."""
@@ -57,8 +62,14 @@ class Runtime(ABC):
         """Start building a worker in a host."""
 
     @abstractmethod
-    def call(self, host: int, worker: str, method: str, *args: Any) -> Handle:
-        """Start a call; calls to one host run in the order in which they were made."""
+    def call(self, host: int, request: Request, *handles: Handle) -> Handle:
+        """Start a call; calls to one host run in the order in which they were made.
+
+        Args:
+            host: Which host.
+            request: Worker, method and plain arguments.
+            handles: Results of earlier calls, which follow the plain arguments.
+        """
 
     @abstractmethod
     def get(self, handles: Sequence[Handle]) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from flexray.runtime.base import Handle, Host, Placement, Runtime
+from flexray.runtime.base import Handle, Host, Placement, Request, Runtime
 
 
 class InProcess(Runtime):
@@ -25,8 +25,8 @@ class InProcess(Runtime):
     def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:  # noqa: D102
         return self._host.create(worker, factory, *args)
 
-    def call(self, host: int, worker: str, method: str, *args: Any) -> Handle:  # noqa: D102
-        return self._host.call(worker, method, *args)
+    def call(self, host: int, request: Request, *handles: Handle) -> Handle:  # noqa: D102
+        return self._host.call(request, *handles)
 
     def get(self, handles: Sequence[Handle]) -> list[Any]:  # noqa: D102
         return list(handles)

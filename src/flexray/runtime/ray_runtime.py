@@ -11,6 +11,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -23,11 +25,16 @@ from flexray.driver import make_driver
 from flexray.errors import FlexrayError, ParticipantError, ResourceError
 from flexray.experiment import Experiment
 from flexray.messages import Record
-from flexray.runtime.base import Handle, Host, Placement, Runtime
+from flexray.runtime.base import Handle, Host, Placement, Request, Runtime
 
 RESERVE_TIMEOUT_S = 8.0
 BATCH_S = 0.1
 """Records that arise within this time travel together."""
+
+LOCAL_RAY = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # the run is what the user waits for
+}
 
 log = logging.getLogger("flexray")
 
@@ -59,8 +66,8 @@ class RayRuntime(Runtime):
     def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:  # noqa: D102
         return self._actors[host].create.remote(worker, factory, *args)
 
-    def call(self, host: int, worker: str, method: str, *args: Any) -> Handle:  # noqa: D102
-        return self._actors[host].call.remote(worker, method, *args)
+    def call(self, host: int, request: Request, *handles: Handle) -> Handle:  # noqa: D102
+        return self._actors[host].call.remote(request, *handles)
 
     def get(self, handles: Sequence[Handle]) -> list[Any]:  # noqa: D102
         try:
@@ -140,14 +147,15 @@ class RayCluster:
         if self._plan == wanted:
             return
         self.close()
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         common = {"log_to_driver": True, "logging_level": logging.WARNING, "configure_logging": False}
         try:
             if plan.kind == "ray":
-                ray.init(address=plan.address, **common)
+                runtime_env = {"env_vars": {"PYTHONPATH": worker_path()}}
+                ray.init(address=plan.address, runtime_env=runtime_env, **common)
             else:
-                cpus = plan.num_cpus or os.cpu_count()
-                ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common)
+                with environment(PYTHONPATH=worker_path(), **LOCAL_RAY):
+                    cpus = plan.num_cpus or os.cpu_count()
+                    ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common)
         except (ConnectionError, RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise ResourceError(f"cluster.address: cannot use Ray at '{plan.address}': {reason}") from error
@@ -204,6 +212,29 @@ class RayCluster:
         if self._group is not None:
             remove_placement_group(self._group)
         self._driver, self._actors, self._group, self._hosts_key = None, [], None, None
+
+
+def worker_path() -> str:
+    """Return a PYTHONPATH with which workers find flexray, as this process did, and the user's own modules."""
+    package_home = str(Path(__file__).resolve().parents[2])
+    paths = [package_home, os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return os.pathsep.join(dict.fromkeys(os.path.abspath(path) for path in paths))
+
+
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """Set environment variables for the processes that are started inside the block; the user's ``RAY_`` ones win."""
+    variables = {k: v for k, v in variables.items() if not (k.startswith("RAY_") and k in os.environ)}
+    before = {key: os.environ.get(key) for key in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value
 
 
 def demands(specs: Sequence[HostSpec], free_cpus: float) -> list[dict[str, float]]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-ORDER_DECIMALS = 9
-"""Times that agree to this many decimals are equal: 3 * (1 + 1/3) and 4 tie."""
+ORDER_DIGITS = 12
+"""Times that agree to this many significant digits are equal: 7 * (1 + 1/5) and 8.4 tie, early in a run or late."""
 
 
 class EventQueue(Generic[T]):
@@ -26,7 +26,7 @@ class EventQueue(Generic[T]):
 
     def push(self, time: float, priority: int, event: T) -> None:
         """Schedule ``event``; of two at the same time the lower ``priority`` comes first."""
-        heapq.heappush(self._heap, (round(time, ORDER_DECIMALS), priority, self._pushed, time, event))
+        heapq.heappush(self._heap, (float(f"{time:.{ORDER_DIGITS}g}"), priority, self._pushed, time, event))
         self._pushed += 1
 
     def pop(self) -> tuple[float, T]:

@@ -1,0 +1,85 @@
+"""Rows, IDs and labels: how a table of samples becomes splits, an order that all parties share, and a task.
+
+Shapes: n = rows, f = features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flexray.data.base import Array, IdArray, Split
+from flexray.errors import DataError
+from flexray.tasks import Loss, Task
+
+
+def split_rows(total: int, test_fraction: float, val_fraction: float, seed: int) -> dict[Split, IdArray]:
+    """Cut ``total`` rows into train, val and test by one seeded permutation; each part keeps the rows' order."""
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(total)
+    tests, vals = round(total * test_fraction), round(total * val_fraction)
+    parts: dict[Split, IdArray] = {
+        "train": np.sort(order[tests + vals :]),
+        "val": np.sort(order[tests : tests + vals]),
+        "test": np.sort(order[:tests]),
+    }
+    if not parts["train"].size or not parts["test"].size:
+        raise DataError(
+            f"dataset: {total} rows with test_fraction={test_fraction:g} and val_fraction={val_fraction:g}"
+            " leave no training or no test samples"
+        )
+    return parts
+
+
+def row_of_ids(ids: Iterable[Any], where: str) -> dict[Any, int]:
+    """Return the row of every ID, in order; refuse an ID that is missing or occurs twice."""
+    row_of: dict[Any, int] = {}
+    for row, sample in enumerate(ids):
+        if sample in (None, ""):
+            raise DataError(f"{where}: row {row} is empty; expected an ID")
+        if row_of.setdefault(sample, row) != row:
+            raise DataError(f"{where}: row {row}: ID {sample!r} is already in row {row_of[sample]}")
+    return row_of
+
+
+def align(row_of: Mapping[str, int], wanted: Iterable[str], where: str, other: str) -> IdArray:
+    """Return the row of every ``wanted`` ID; ``where`` must have exactly those IDs that ``other`` has."""
+    asked = dict.fromkeys(wanted)
+    faults = [
+        f"{verb} ({', '.join(map(repr, ids[:3]))}{', ...' if len(ids) > 3 else ''})"
+        for ids, verb in (
+            ([sample for sample in asked if sample not in row_of], f"lacks IDs that {other} has"),
+            ([sample for sample in row_of if sample not in asked], f"has IDs that {other} lacks"),
+        )
+        if ids
+    ]
+    if faults:
+        raise DataError(f"{where} {' and '.join(faults)}")
+    return np.array([row_of[sample] for sample in asked])
+
+
+def class_numbers(texts: Sequence[Any], where: str) -> tuple[IdArray, int]:
+    """Number the sorted distinct texts; return one number per text, and how many different texts there are."""
+    missing = [row for row, text in enumerate(texts) if text in (None, "")]
+    if missing:
+        raise DataError(f"{where}: row {missing[0]} is empty; expected a label")
+    names, numbers = np.unique([str(text) for text in texts], return_inverse=True)
+    return numbers, len(names)
+
+
+def make_task(loss: Loss, num_outputs: int | None, *labels: Array) -> Task:
+    """Return the task; without ``num_outputs`` there is one class more than the largest label says."""
+    if loss != "cross_entropy" or num_outputs is not None:
+        return Task(loss, num_outputs or 1)
+    # Labels that are no class numbers are for Task.check_labels to refuse: it names the row.
+    finite = [a[np.isfinite(a)] for a in labels if a.dtype.kind in "biuf"]
+    return Task(loss, max([1] + [int(a.max()) + 1 for a in finite if a.size]))
+
+
+def standardized(features_nf: npt.NDArray[np.float64], train: IdArray) -> npt.NDArray[np.float64]:
+    """Scale by mean and deviation of the training rows; columns constant there become 0 everywhere."""
+    mean_f, deviation_f = features_nf[train].mean(axis=0), features_nf[train].std(axis=0)
+    constant_f = (np.ptp(features_nf[train], axis=0) == 0) | (deviation_f == 0)
+    return np.where(constant_f, 0.0, (features_nf - mean_f) / np.where(constant_f, 1.0, deviation_f))

@@ -1,0 +1,85 @@
+"""What may be typed on the command line beyond Hydra's own syntax, and what may not although Hydra lets it pass.
+
+* Below an open mapping, such as ``parties`` or ``cluster.resources``, new keys need no ``+``.
+* ``model._target_=my_package.MyModel`` replaces the chosen file: the keys that are typed beside it, ``model.width=3``,
+  are the class's arguments, and those of the file are forgotten. The same holds for ``dataset``, ``server`` and
+  ``optimizer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, NoReturn, get_type_hints
+
+from hydra._internal.utils import get_args_parser
+
+from flexray.config import RunConfig
+from flexray.errors import ConfigError, near_match
+
+OPEN = ("parties", "cluster.resources", "dataset.parties", "dataset.files")
+REPLACED = ("dataset", "model", "server", "optimizer")
+KEPT = {"dataset": ("batch_size", "replacement", "drop_last")}
+"""Keys of a replaced file that are not arguments of its class."""
+
+
+def prepare(arguments: list[str]) -> list[str]:
+    """Return the command line's arguments in Hydra's own syntax.
+
+    Raises:
+        ConfigError: An option (``--name``) is unknown, or an override has no key.
+    """
+    parser = get_args_parser()
+    parser.error = _refuse_option  # type: ignore[method-assign] # its own prints a page and exits
+    for argument in parser.parse_args(arguments).overrides:
+        if not key_of(argument):
+            raise ConfigError(f"{argument}: expected key=value, got no key")
+    targets = {key_of(a).removesuffix("._target_") for a in arguments if key_of(a).endswith("._target_")}
+    grown = {*OPEN, *targets.intersection(("algo", *REPLACED))}
+    return [f"++{a}" if a[:1] not in "+~-" and _is_below(key_of(a), grown) else a for a in arguments]
+
+
+def key_of(argument: str) -> str:
+    """Return the key of an override, without its signs."""
+    return argument.lstrip("+~").partition("=")[0].strip()
+
+
+def _is_below(key: str, mappings: Iterable[str]) -> bool:
+    return any(key.startswith(f"{mapping}.") or (key == mapping and mapping in OPEN) for mapping in mappings)
+
+
+def _refuse_option(message: str) -> NoReturn:
+    raise ConfigError(f"{message}; options (see --help) go before or after all key=value")
+
+
+def own_keys(config: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return the configuration without the keys of files whose ``_target_`` the command line replaced."""
+    typed = [key_of(override).split(".") for override in overrides]
+    result = dict(config)
+    for group in REPLACED:
+        own = {path[1] for path in typed if path[0] == group and len(path) > 1}
+        if "_target_" in own and isinstance(config.get(group), Mapping):
+            own.update(KEPT.get(group, ()))
+            result[group] = {key: value for key, value in config[group].items() if key in own}
+    return result
+
+
+def choice(choices: Mapping[str, Any], group: str) -> str:
+    """Return the choice made in a group."""
+    if not isinstance(choices.get(group), str):
+        raise ConfigError(f"{group}: expected one choice")
+    return str(choices[group])
+
+
+def check_keys(config: Mapping[str, Any], schema: type = RunConfig, prefix: str = "") -> None:
+    """Refuse keys that the schema does not have (added with ``+``) and keys that are missing (deleted with ``~``)."""
+    known = {field.name for field in fields(schema)}
+    types = get_type_hints(schema)
+    for key in config:
+        if key not in known:
+            raise ConfigError(f"{prefix}{key}: unknown key{near_match(str(key), known, list_all=bool(prefix))}")
+    for key in known:
+        if key not in config:
+            raise ConfigError(f"{prefix}{key}: deleted with ~; expected a value, which may be null for none")
+        if is_dataclass(types[key]):
+            check_keys(config[key], types[key], f"{prefix}{key}.")

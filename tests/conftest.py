@@ -1,0 +1,96 @@
+"""Shared fixtures: small bundles on disk, jobs composed by Hydra as the command line does, inline runs."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from flexray import config
+from flexray.build import Job, build
+from flexray.driver import make_driver
+from flexray.messages import Record
+from flexray.run import config_folder
+from flexray.runtime.inprocess import InProcess, borrowed_torch
+
+SHAPES = {"a": (2, 3), "b": (4,), "c": (5,)}
+
+Compose = Callable[..., Job]
+Run = Callable[[Job], list[Record]]
+WriteBundle = Callable[..., Path]
+
+
+def save_bundle(
+    folder: Path, shapes: Mapping[str, Sequence[int]], train: int = 24, test: int = 9, classes: int | None = 4
+) -> Path:
+    """Write random float64 features, and class numbers (or, without ``classes``, numbers) as labels."""
+    draw = np.random.Generator(np.random.PCG64(11))
+    for split, rows in (("train", train), ("test", test)):
+        (folder / split).mkdir(parents=True)
+        for name, shape in shapes.items():
+            np.save(folder / split / f"{name}.npy", draw.normal(size=(rows, *shape)))
+        labels = draw.normal(size=rows) if classes is None else np.arange(rows) % classes
+        np.save(folder / split / "labels.npy", labels)
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Small tensors are slower on many threads, above all beside another process."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def write_bundle(tmp_path: Path) -> WriteBundle:
+    """Return a function that writes a bundle and returns its folder."""
+
+    def write(shapes: Mapping[str, Sequence[int]] | None = None, **options: Any) -> Path:
+        return save_bundle(tmp_path / "bundle", shapes or SHAPES, **options)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three parties a, b, c; 24 training and 9 test samples; 4 classes."""
+    return save_bundle(tmp_path_factory.mktemp("bundle") / "three", SHAPES)
+
+
+@pytest.fixture(scope="session")
+def compose_job() -> Compose:
+    """Return a function from overrides to a job; keyword arguments replace whole top-level keys."""
+
+    @functools.cache
+    def composed(*overrides: str) -> tuple[dict[str, Any], dict[str, str]]:
+        config.register()
+        with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
+            cfg = hydra.compose("config", ["cluster=inline", "dtype=float64", *overrides], return_hydra_config=True)
+        choices = dict(cfg.hydra.runtime.choices)
+        del cfg.hydra
+        plain: Any = OmegaConf.to_container(cfg, resolve=True)
+        return plain, choices
+
+    def compose(*overrides: str, **replaced: Any) -> Job:
+        plain, choices = composed(*overrides)
+        return build({**copy.deepcopy(plain), **replaced}, choices["algo"], choices["dataset"], Path.cwd())
+
+    return compose
+
+
+@pytest.fixture(scope="session")
+def run_inline() -> Run:
+    """Return a function that runs a job in this process and returns all its records."""
+
+    def run(job: Job) -> list[Record]:
+        with borrowed_torch():
+            return list(make_driver(job.experiment, InProcess(), job.cluster.placement).run())
+
+    return run

@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+from flexray.data.checks import check_features
+from flexray.errors import DataError
+from flexray.tasks import Task
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+def test_the_largest_numbers_are_features(kind):
+    check_features(np.full((3, 2), np.finfo(kind).max, dtype=kind), "here")
+
+
+@pytest.mark.parametrize("values", [[np.inf, -np.inf], [1.0, np.inf], [-np.inf, np.nan]])
+def test_what_is_not_finite_is_named_without_a_warning(values):
+    bad = 0 if np.isinf(values[0]) else 1
+    with pytest.raises(DataError, match=rf"^here: row 7, feature {bad} is {values[bad]};"):
+        check_features(np.array([values]), "here", first_row=7)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 1)])
+def test_no_labels_are_no_fault_of_regression(shape):
+    assert Task("l1", 1).check_labels(np.zeros(shape), "here").shape == (0,)
+
+
+def test_no_labels_are_no_fault_of_classification():
+    assert Task("cross_entropy", 3).check_labels(np.zeros(0), "here").dtype == np.int64
+
+
+@pytest.mark.parametrize(("shape", "found"), [((0, 3), 3), ((4, 2), 2), ((4, 0), 0)])
+def test_several_numbers_per_row_are_no_labels_of_regression(shape, found):
+    with pytest.raises(DataError, match=f"^here: expected one number per row for loss 'mse', got {found}$"):
+        Task("mse", 1).check_labels(np.zeros(shape), "here")

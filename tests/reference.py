@@ -1,0 +1,257 @@
+"""An independent plain-PyTorch loop for each algorithm, written from SPEC 2-6 alone; nothing of flexray is used.
+
+Embeddings are always concatenated and sent through the server's whole model. Participants are the parties 0..K-1,
+then the server. Times are fractions, so that they are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+Ids = Callable[[int], Tensor]
+"""Sample IDs of a batch, given its number."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A local optimizer of SPEC 3: momentum rho, proximal mu, local rates s_t, L2 lambda; and gradient clipping."""
+
+    momentum: float = 0.0
+    proximal: float = 0.0
+    rates: tuple[float, ...] = ()
+    l2: float = 0.0
+    clip: float | None = None
+
+    def rate(self, t: int) -> float:
+        return self.rates[min(t, len(self.rates) - 1)] if self.rates else 1.0
+
+    def max_weight(self, tau: int, lr: float) -> float:
+        """Return w_bar; w_t is found by a round in which g_t alone is 1 and nothing else moves the parameter."""
+        weights = []
+        for t in range(tau):
+            theta, velocity = 0.0, 0.0
+            for q in range(tau):
+                velocity = self.momentum * velocity + (1.0 if q == t else 0.0)
+                theta -= lr * self.rate(q) * (velocity + self.proximal * theta)
+            weights.append(-theta / lr)
+        return max(weights)
+
+
+@dataclass
+class World:
+    """Who takes part; the modules are changed in place."""
+
+    parties: list[nn.Module]
+    server: nn.Module
+    features: list[Tensor]
+    labels: Tensor
+    loss: Callable[[Tensor, Tensor], Tensor]
+    rules: list[Rule]
+
+    def predict(self, blocks: Sequence[Tensor]) -> Tensor:
+        return self.server(torch.cat(list(blocks), dim=1))
+
+    def models(self) -> list[nn.Module]:
+        return [*self.parties, self.server]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Speeds and links: units per iteration at zero utilization, utilization, timeout, t_comm of every party."""
+
+    base: tuple[Fraction, ...]
+    utilization: tuple[Fraction, ...]
+    timeout: Fraction
+    t_comm: tuple[Fraction, ...]
+
+    def units(self) -> list[Fraction]:
+        return [b / (1 - c) for b, c in zip(self.base, self.utilization, strict=True)]
+
+    def by_timeout(self) -> list[int]:
+        speeds = zip(self.base, self.utilization, strict=True)
+        return [max(1, math.floor(self.timeout * (1 - c) / b)) for b, c in speeds]
+
+    def schedule(self, algo: str) -> tuple[list[int], Fraction]:
+        """Return every participant's tau and the duration of a round (SPEC 5)."""
+        tau, slowest = self.by_timeout(), max(self.units())
+        if algo == "sync_min":
+            tau = [min(tau)] * len(tau)
+        elif algo == "sync_max":
+            tau = [max(tau)] * len(tau)
+        elif algo == "pbcd":
+            tau = [1] * len(tau)
+        duration = {"sync_max": tau[0] * slowest, "pbcd": slowest}.get(algo, self.timeout)
+        return tau, duration + max(self.t_comm)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the run's record of a round or an event must say."""
+
+    sim_time: float
+    loss: float
+    tau: list[int]
+    lr: list[float]
+    party: int | None = None
+    staleness: list[float] | None = None
+
+
+def decayed(lr: float, iterations: int, milestones: Sequence[int], factor: float) -> float:
+    for milestone in milestones:
+        if iterations >= milestone:
+            lr *= factor
+    return lr
+
+
+def local_round(model: nn.Module, rule: Rule, lr: float, tau: int, loss: Callable[[], Tensor]) -> None:
+    """Take ``tau`` iterations on a fixed batch, with fresh optimizer state."""
+    params = list(model.parameters())
+    if rule.proximal or rule.rates:
+        by_hand(params, rule, lr, tau, loss)
+        return
+    optimizer = torch.optim.SGD(params, lr=lr, momentum=rule.momentum, weight_decay=rule.l2, foreach=False)
+    for _ in range(tau):
+        optimizer.zero_grad()
+        loss().backward(inputs=params)
+        if rule.clip is not None:
+            torch.nn.utils.clip_grad_norm_(params, rule.clip)
+        optimizer.step()
+
+
+def by_hand(params: list[nn.Parameter], rule: Rule, lr: float, tau: int, loss: Callable[[], Tensor]) -> None:
+    start = [p.detach().clone() for p in params]
+    velocity = [torch.zeros_like(p) for p in params]
+    for t in range(tau):
+        for p in params:
+            p.grad = None
+        loss().backward(inputs=params)
+        if rule.clip is not None:
+            torch.nn.utils.clip_grad_norm_(params, rule.clip)
+        with torch.no_grad():
+            for p, p0, u in zip(params, start, velocity, strict=True):
+                u.copy_(rule.momentum * u + p.grad + rule.l2 * p)
+                p.copy_(p - lr * rule.rate(t) * (u + rule.proximal * (p - p0)))
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Learning rates: eta_k, or A_k of the adaptive rule; decay by milestones."""
+
+    lr: tuple[float, ...]
+    adaptive: bool = False
+    weighted: bool = True
+    milestones: tuple[int, ...] = ()
+    factor: float = 0.1
+
+    def first(self, world: World, tau: Sequence[int]) -> list[float]:
+        """Rates of the first round; eta is not known yet, so the proximal pull cannot lessen w_bar."""
+        if not self.adaptive or not self.weighted:
+            return list(self.lr)
+        rules = [Rule(rule.momentum, 0.0, rule.rates) for rule in world.rules]
+        return [a / (t * r.max_weight(t, 1.0)) for a, t, r in zip(self.lr, tau, rules, strict=True)]
+
+    def following(self, world: World, first: Sequence[int], tau: Sequence[int], lr: Sequence[float]) -> list[float]:
+        """Rates of the round after one with ``tau`` iterations at ``lr``."""
+        if not self.adaptive:
+            return list(self.lr)
+        if not self.weighted:
+            return [a * t0 / t for a, t0, t in zip(self.lr, first, tau, strict=True)]
+        return [
+            a / (t * rule.max_weight(t, eta)) for a, t, rule, eta in zip(self.lr, tau, world.rules, lr, strict=True)
+        ]
+
+
+def loss_of_party(world: World, k: int, sent: list[Tensor], x_k: Tensor, y: Tensor) -> Tensor:
+    """Party k's own embedding is new, the others' are those that were sent."""
+    return world.loss(world.predict([*sent[:k], world.parties[k](x_k), *sent[k + 1 :]]), y)
+
+
+def loss_of_server(world: World, sent: list[Tensor], y: Tensor) -> Tensor:
+    return world.loss(world.predict(sent), y)
+
+
+def run_rounds(world: World, algo: str, pace: Pace, rates: Rates, ids: Ids, rounds: int) -> list[Row]:
+    """Flex-VFL, its adaptive form, Sync-Min, Sync-Max or P-BCD."""
+    rows: list[Row] = []
+    tau, duration = pace.schedule(algo)
+    done = [0] * len(tau)
+    undecayed = rates.first(world, tau)
+    for r in range(rounds):
+        lr = [decayed(e, n, rates.milestones, rates.factor) for e, n in zip(undecayed, done, strict=True)]
+        batch = ids(r)
+        x, y = [f[batch] for f in world.features], world.labels[batch]
+        with torch.no_grad():
+            sent = [model(x_k) for model, x_k in zip(world.parties, x, strict=True)]
+            loss = float(world.loss(world.predict(sent), y))
+        for k, model in enumerate(world.parties):
+            local_round(model, world.rules[k], lr[k], tau[k], partial(loss_of_party, world, k, sent, x[k], y))
+        local_round(world.server, world.rules[-1], lr[-1], tau[-1], partial(loss_of_server, world, sent, y))
+        rows.append(Row(float((r + 1) * duration), loss, tau, lr))
+        done = [n + t for n, t in zip(done, tau, strict=True)]
+        undecayed = rates.following(world, tau, tau, lr)
+    return rows
+
+
+def run_vafl(world: World, pace: Pace, rates: Rates, ids: Sequence[Ids], events: int) -> list[Row]:
+    """VAFL (SPEC 6). Both gradients are those of the same loss, before either step."""
+    count, size = len(world.parties), len(world.labels)
+    turn_units = [u + t for u, t in zip(pace.units(), pace.t_comm, strict=False)]
+    with torch.no_grad():
+        stored = [model(x) for model, x in zip(world.parties, world.features, strict=True)]
+    arrived = [[0] * size for _ in range(count)]
+    turns, done = [0] * count, [0] * (count + 1)
+    rows: list[Row] = []
+    for event in range(events):
+        time, k = min(((turns[k] + 1) * turn_units[k], k) for k in range(count))
+        batch = ids[k](turns[k])
+        party, y = world.parties[k], world.labels[batch]
+        own = party(world.features[k][batch])
+        stored[k][batch] = own.detach()
+        for i in batch.tolist():
+            arrived[k][i] = event
+        staleness = [sum(event - arrived[j][i] for i in batch.tolist()) / len(batch) for j in range(count)]
+        loss = world.loss(world.predict([own if j == k else stored[j][batch] for j in range(count)]), y)
+        value = float(loss.detach())
+        lr = [decayed(e, n, rates.milestones, rates.factor) for e, n in zip(rates.lr, done, strict=True)]
+        movers = [(party, k), (world.server, count)]
+        grads = torch.autograd.grad(loss, [p for model, _ in movers for p in model.parameters()])
+        place = 0
+        for model, who in movers:
+            params = list(model.parameters())
+            one_step(params, grads[place : place + len(params)], world.rules[who], lr[who])
+            place += len(params)
+            done[who] += 1
+        turns[k] += 1
+        tau = [int(j in (k, count)) for j in range(count + 1)]
+        rows.append(Row(float(time), value, tau, lr, k, staleness))
+    return rows
+
+
+def one_step(params: Sequence[Tensor], grads: Sequence[Tensor], rule: Rule, lr: float) -> None:
+    for p, g in zip(params, grads, strict=True):
+        p.grad = g.clone()
+    if rule.clip is not None:
+        torch.nn.utils.clip_grad_norm_(params, rule.clip)
+    with torch.no_grad():
+        for p in params:
+            p.copy_(p - lr * rule.rate(0) * (p.grad + rule.l2 * p))
+
+
+class GatedHead(nn.Module):
+    """A server model that does not begin with a linear layer, so no part of it can be computed ahead."""
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(in_features)
+        self.gate = nn.Linear(in_features, in_features)
+        self.out = nn.Linear(in_features, out_features)
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        return self.out(self.norm(embeddings) * torch.sigmoid(self.gate(embeddings * embeddings)))
