@@ -34,6 +34,7 @@ ASSIGNING = (
     (r"field '.*' is not Optional", "expected a value, got null"),
     (r"Invalid value assigned: (\w+) is not a ListConfig", "expected a list in brackets, got a value of type {0}"),
     (r"Invalid type assigned: .* is not a subclass of .*\. value: (.*)", "expected its keys, as in --help, got '{0}'"),
+    (r"\w+ \(DictConfig\) does not support deletion", "cannot be deleted; expected a value"),
     (r"Cannot assign (\w+) to Dict", "expected a mapping {{name:value}}, got a value of type {0}"),
 )
 

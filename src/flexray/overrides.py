@@ -1,5 +1,6 @@
 """What may be typed on the command line beyond Hydra's own syntax, and what may not although Hydra lets it pass.
 
+* ``-m`` and the like may stand anywhere.
 * Below an open mapping, such as ``parties`` or ``cluster.resources``, new keys need no ``+``.
 * ``model._target_=my_package.MyModel`` replaces the chosen file: the keys that are typed beside it, ``model.width=3``,
   are the class's arguments, and those of the file are forgotten. The same holds for ``dataset``, ``server`` and
@@ -17,6 +18,7 @@ from hydra._internal.utils import get_args_parser
 from flexray.config import RunConfig
 from flexray.errors import ConfigError, near_match
 
+FLAGS = ("-m", "--multirun", "-h", "--help", "--hydra-help", "--resolve", "-r", "--run")
 OPEN = ("parties", "cluster.resources", "dataset.parties", "dataset.files")
 REPLACED = ("dataset", "model", "server", "optimizer")
 KEPT = {"dataset": ("batch_size", "replacement", "drop_last")}
@@ -29,6 +31,7 @@ def prepare(arguments: list[str]) -> list[str]:
     Raises:
         ConfigError: An option (``--name``) is unknown, or an override has no key.
     """
+    arguments = sorted(arguments, key=lambda argument: argument not in FLAGS)
     parser = get_args_parser()
     parser.error = _refuse_option  # type: ignore[method-assign] # its own prints a page and exits
     for argument in parser.parse_args(arguments).overrides:

@@ -44,7 +44,8 @@ class Outcome:
 
     def assert_refused(self, *words: str) -> None:
         """Check that a mistake of the user ended in one line with these words, and nothing else was printed."""
-        assert self.text == f"{self.errors[0]}\n" if self.errors else "", self.text
+        assert len(self.errors) == 1, self.text
+        assert self.text == f"{self.errors[0]}\n"
         assert all(word in self.errors[0] for word in words), self.errors[0]
         assert self.status == 2
         assert not (self.folder / "summary.json").exists()

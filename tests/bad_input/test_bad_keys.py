@@ -44,7 +44,7 @@ UNKNOWN = {
     "lr.upper_left=0.1": "lr.upper_left: lr is a single key; by participant it is given as lr={NAME:value,",
     "speeds.utilization.1=0": "speeds.utilization.1: speeds.utilization is a single key; by participant",
     "~seed": "seed: deleted with ~; expected a value",
-    "~network.t_comm": "network.t_comm: deleted with ~; expected a value",
+    "~network.t_comm": "network.t_comm: cannot be deleted; expected a value",
     "~algo": "algo: expected one choice",
     "~model": "model: expected a mapping with _target_",
     "~wombat": "wombat: unknown key",
