@@ -14,7 +14,7 @@ from flexray.driver import make_driver
 from flexray.messages import Ended, EvalRecord, RoundRecord, Started
 from flexray.participants import digest
 from flexray.party import Party
-from flexray.runtime.base import Host, Runtime
+from flexray.runtime.base import Host, Request, Runtime
 from flexray.runtime.inprocess import borrowed_torch
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
@@ -49,8 +49,8 @@ class SeveralHosts(Runtime):
     def create(self, host: int, worker: str, factory: Any, *args: Any) -> Call:
         return self._submit(host, "create", worker, factory, *args)
 
-    def call(self, host: int, worker: str, method: str, *args: Any) -> Call:
-        return self._submit(host, "call", worker, method, *args)
+    def call(self, host: int, request: Request, *handles: Any) -> Call:
+        return self._submit(host, "call", request, *handles)
 
     def _submit(self, host: int, *args: Any) -> Call:
         call = Call(host, args[0], args[1:])
@@ -160,12 +160,13 @@ def test_the_frozen_count_neither_in_min_and_max_nor_in_the_slowest(compose, run
         assert first.duration == duration
 
 
+@pytest.mark.parametrize(("dropout", "sizes"), [(0.0, (1, 2)), (0.2, (1, 3, 5))])
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_hosts_give_the_numbers_of_one_process(compose, run_inline, write_bundle, algo):
-    options = ("model=mlp", "model.hidden=[4]", "model.dropout=0.2", "server=mlp", "server.dropout=0.1")
+def test_hosts_give_the_numbers_of_one_process(compose, run_inline, write_bundle, algo, dropout, sizes):
+    options = (f"model.dropout={dropout}", "server=mlp", f"server.dropout={dropout / 2}")
     job = compose(algo, *options, "rounds=7", path=write_bundle(FIVE))
     alone = run_inline(job)
-    for size in (1, 2, 3, 5):
+    for size in sizes:
         placement, runtime = place(5, size), SeveralHosts()
         with borrowed_torch():
             spread = list(make_driver(job.experiment, runtime, placement).run())

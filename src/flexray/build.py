@@ -23,7 +23,7 @@ from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 from flexray.participants import SERVER, SERVER_INDEX, ParticipantSpec, Shared, blame
 from flexray.tasks import Task
-from flexray.values import not_negative, number, participant, positive, resolve, whole, yes_or_no
+from flexray.values import not_negative, number, participant, positive, resolve, shown, whole, yes_or_no
 
 Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
@@ -105,7 +105,7 @@ def build_dataset(config: Config, base_dir: Path) -> Dataset:
 
 def _absolute(key: str, path: Any, base_dir: Path) -> str:
     if not isinstance(path, str) or not path:
-        raise ConfigError(f"{key}: expected a path, got {path!r}")
+        raise ConfigError(f"{key}: expected a path, got {shown(path)}")
     return os.fspath(base_dir / Path(path).expanduser())
 
 

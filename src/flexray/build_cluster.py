@@ -60,13 +60,23 @@ def _hosts(
     for group in groups:
         resources: dict[str, float] = {}
         for k in group:
-            for name, amount in {**node["resources"], **(overrides.get(k, {}).get("resources") or {})}.items():
-                resources[name] = resources.get(name, 0.0) + not_negative(f"resources.{name}", amount)
+            for name, amount in _resources(node, overrides.get(k, {})).items():
+                resources[name] = resources.get(name, 0.0) + amount
         share = None if cpus is None else sum(cpus[k] for k in group)
         hosts.append(HostSpec(host_name(dataset, group, names), share, sum(gpus[k] for k in group), resources))
-    server_resources = overrides.get(len(parties), {}).get("resources") or {}
-    hosts.append(HostSpec(f"flexray-{dataset}-server", _cpus(node, "cpus_server"), 0.0, dict(server_resources)))
+    server_resources = _resources({"resources": None}, overrides.get(len(parties), {}))
+    hosts.append(HostSpec(f"flexray-{dataset}-server", _cpus(node, "cpus_server"), 0.0, server_resources))
     return tuple(hosts)
+
+
+def _resources(node: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, float]:
+    """Return the custom resources of one participant: those for all parties, then its own."""
+    result: dict[str, float] = {}
+    for key, given in (("cluster.resources", node["resources"]), ("parties.resources", own.get("resources"))):
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigError(f"{key}: expected a mapping from resource to amount, got {given!r}")
+        result.update({name: not_negative(f"{key}.{name}", amount) for name, amount in (given or {}).items()})
+    return result
 
 
 def _cpus(node: Mapping[str, Any], key: str) -> float | None:

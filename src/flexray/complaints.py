@@ -35,6 +35,10 @@ ASSIGNING = (
     (r"Invalid value assigned: (\w+) is not a ListConfig", "expected a list in brackets, got a value of type {0}"),
     (r"Invalid type assigned: .* is not a subclass of .*\. value: (.*)", "expected its keys, as in --help, got '{0}'"),
     (r"\w+ \(DictConfig\) does not support deletion", "cannot be deleted; expected a value"),
+    (
+        r"Key (\d+) \(int\) is incompatible with \(str\)",
+        "expected a name in braces, got a number; outside of braces, parties.{0}.clip_norm=1 will do",
+    ),
     (r"Cannot assign (\w+) to Dict", "expected a mapping {{name:value}}, got a value of type {0}"),
 )
 

@@ -57,7 +57,7 @@ class ClusterConfig:
     gpus_per_party: Any = 0
     cpus_server: float | None = None
     cpus_driver: float | None = None
-    resources: dict[str, float] = field(default_factory=dict)
+    resources: Any = None
     parties_per_actor: int | None = None
 
 

@@ -101,7 +101,8 @@ class Shared:
     def labels(self) -> Mapping[str, Tensor]:
         """Load the labels of all splits, as class numbers or as numbers of :attr:`torch_dtype`."""
         kind = torch.int64 if self.outline.task.is_classification else self.torch_dtype
-        return {split: torch.from_numpy(np.asarray(y)).to(kind) for split, y in self.dataset.labels().items()}
+        with blame("dataset", "loading its labels"):
+            return {split: torch.from_numpy(np.asarray(y)).to(kind) for split, y in self.dataset.labels().items()}
 
     def build_head(self, widths: Sequence[int]) -> nn.Module:
         """Build the server's model for embeddings of these widths; the same weights in every process."""

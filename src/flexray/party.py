@@ -77,8 +77,8 @@ class Party:
             x = self._load("train", Batch(np.arange(size), 0))
             version = x._version
             embedding = self.model.eval()(x)
-            self._edits_input = x._version != version
             self._is_pure = is_pure(self.model)
+            self._edits_input = x._version != version or not self._is_pure  # in train mode, for all we know
         if not isinstance(embedding, Tensor) or embedding.ndim != 2 or len(embedding) != size:
             found = tuple(embedding.shape) if isinstance(embedding, Tensor) else type(embedding).__name__
             raise ParticipantError(

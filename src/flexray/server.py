@@ -38,7 +38,6 @@ class Server:
         ends = list(accumulate(widths))
         self._spans = list(zip([0, *ends], ends, strict=False))
         self.head = shared.build_head(widths)
-        self._edits_input = False
         self._probe(sum(widths))
         spec = shared.server
         self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
@@ -48,9 +47,7 @@ class Server:
         with blame(SERVER, "a first forward pass"), torch.no_grad():
             seed_torch(self._shared.seed, SERVER_INDEX, "probe")
             x = torch.zeros(2, width, dtype=self._shared.torch_dtype)
-            version = x._version
             prediction = self.head.eval()(x)
-            self._edits_input = x._version != version
             self.head.train()
         expected = (2, self._task.num_outputs)
         found = tuple(prediction.shape) if isinstance(prediction, Tensor) else type(prediction).__name__
@@ -58,7 +55,7 @@ class Server:
             raise ParticipantError(SERVER, "a first forward pass", f"its model returned {found}, expected {expected}")
 
     def _forward(self, embeddings_bo: Tensor) -> Tensor:
-        prediction_bc: Tensor = self.head(embeddings_bo.clone() if self._edits_input else embeddings_bo)
+        prediction_bc: Tensor = self.head(embeddings_bo.clone())  # which the model may edit in place
         return prediction_bc
 
     def _reply(self, report: Report) -> ServerReply:

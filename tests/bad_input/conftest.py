@@ -86,7 +86,9 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
     def run(*arguments: str) -> Outcome:
         capsys.readouterr()
-        status = run_command(["cluster=inline", "progress=false", f"hydra.run.dir={folder}", *arguments])
+        # Without --run, Hydra composes the configuration once more to see what hydra.mode says.
+        options = [] if any(argument.startswith("-") for argument in arguments) else ["--run"]
+        status = run_command([*options, "cluster=inline", "progress=false", f"hydra.run.dir={folder}", *arguments])
         out, err = capsys.readouterr()
         return Outcome(status, out + err, folder)
 

@@ -9,6 +9,7 @@ from flexray.algorithms.base import EventAlgorithm, Moment, Plan
 from flexray.driver.base import GROUP, Driver, Pending, completed, new_record
 from flexray.experiment import Experiment
 from flexray.messages import EvalRecord, Order, Report, RoundRecord
+from flexray.participants import blame
 from flexray.runtime.base import Handle, Placement, Runtime
 from flexray.simulation.clock import EventQueue, Stopwatch
 
@@ -56,7 +57,8 @@ class EventDriver(Driver):
         watch = self._watches[party]
         start = watch.now
         now = Moment(self._turn[party], start, self._x.speeds.utilization(self._turn[party], start))
-        plan = self._algorithm.plan(party, now)
+        with blame("algo", f"turn {self._turn[party] + 1} of {self._x.names[party]}"):
+            plan = self._algorithm.plan(party, now)
         self._queue.push(watch.advance(plan.duration_units), party, (party, start, plan, now.utilization))
 
     def _group_of(self, party: int, method: str, *args: Any, after: Sequence[Handle] = ()) -> Handle:

@@ -9,6 +9,7 @@ from flexray.algorithms.base import Moment, RoundAlgorithm
 from flexray.driver.base import GROUP, Driver, Pending, completed, new_record
 from flexray.experiment import Experiment
 from flexray.messages import EvalRecord, Order, RoundRecord
+from flexray.participants import blame
 from flexray.runtime.base import Handle, Placement, Runtime
 
 
@@ -31,7 +32,8 @@ class RoundDriver(Driver):
         done = 0
         while done != limit and not self._stopping:
             now = self._moment(done)
-            plan = self._algorithm.plan(now)
+            with blame("algo", f"round {done + 1}"):
+                plan = self._algorithm.plan(now)
             start = self._clock.now
             if not self._fits(start + plan.duration_units):
                 break

@@ -7,8 +7,9 @@ folder; so the folder comes home from wherever the driver lived.
 from __future__ import annotations
 
 import logging
-import math
 import os
+import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from flexray.errors import FlexrayError, ParticipantError, ResourceError
 from flexray.experiment import Experiment
 from flexray.messages import Record
 from flexray.runtime.base import Handle, Host, Placement, Request, Runtime
+from flexray.runtime.resources import MachineLock, check_total, demands, shortage, sum_of
 
 RESERVE_TIMEOUT_S = 8.0
 BATCH_S = 0.1
@@ -35,6 +37,9 @@ LOCAL_RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # the run is what the user waits for
 }
+
+QUIET = ("ray._private.authentication.authentication_token_setup",)
+"""Loggers that only say that the default is in force: token authentication stays on."""
 
 log = logging.getLogger("flexray")
 
@@ -113,6 +118,7 @@ class RayCluster:
         self._group: PlacementGroup | None = None
         self._actors: list[Any] = []
         self._driver: Any = None
+        self._machine = MachineLock()
 
     def run(self, plan: ClusterPlan, experiment: Experiment) -> Iterator[Record]:
         """Run an experiment on the cluster and yield its records.
@@ -141,12 +147,20 @@ class RayCluster:
         if self._plan is not None:
             ray.shutdown()
             self._plan = None
+        self._machine.release()
 
     def _connect(self, plan: ClusterPlan) -> None:
         wanted = (plan.kind == "ray", plan.address, plan.num_cpus)
         if self._plan == wanted:
             return
         self.close()
+        for name in QUIET:
+            logging.getLogger(name).setLevel(logging.ERROR)
+        cpus = plan.num_cpus or os.cpu_count() or 1
+        if plan.kind != "ray":
+            check_total((plan.driver, *plan.hosts), {"CPU": float(cpus)}, only=("CPU",))
+            self._machine.announce()
+            log.info("starting Ray on %d CPUs", cpus)
         common = {"log_to_driver": True, "logging_level": logging.WARNING, "configure_logging": False}
         try:
             if plan.kind == "ray":
@@ -154,7 +168,6 @@ class RayCluster:
                 ray.init(address=plan.address, runtime_env=runtime_env, **common)
             else:
                 with environment(PYTHONPATH=worker_path(), **LOCAL_RAY):
-                    cpus = plan.num_cpus or os.cpu_count()
                     ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common)
         except (ConnectionError, RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0]
@@ -178,6 +191,7 @@ class RayCluster:
             for options, spec in zip(hosts, plan.hosts, strict=True)
         ]
         self._hosts_key = key
+        log.info("starting %d processes: %s", len(specs), ", ".join(spec.name for spec in specs[:8]))
 
     def _options(self, index: int, spec: HostSpec, bundle: dict[str, float]) -> dict[str, Any]:
         custom = {key: amount for key, amount in bundle.items() if key not in ("CPU", "GPU")}
@@ -194,15 +208,12 @@ class RayCluster:
         """Reserve what all hosts ask for at once, or say what was asked and what there is."""
         total, free = ray.cluster_resources(), ray.available_resources()
         bundles = demands(specs, free.get("CPU", 0.0))
-        asked = sum_of(bundles)
-        short = {key: amount for key, amount in asked.items() if amount > total.get(key, 0.0) + 1e-9}
-        if short:
-            raise ResourceError(_shortage(specs, short, total))
+        check_total(specs, total)
         self._group = placement_group([bundle or {"CPU": 0.001} for bundle in bundles], strategy="PACK")
         if not self._group.wait(timeout_seconds=RESERVE_TIMEOUT_S):
             remove_placement_group(self._group)
             self._group = None
-            raise ResourceError(_shortage(specs, asked, free, "free on one node or another"))
+            raise ResourceError(shortage(specs, sum_of(bundles), free, "free on one node or another"))
         return [bundle or {"CPU": 0.001} for bundle in bundles]
 
     def _drop_hosts(self) -> None:
@@ -215,10 +226,11 @@ class RayCluster:
 
 
 def worker_path() -> str:
-    """Return a PYTHONPATH with which workers find flexray, as this process did, and the user's own modules."""
+    """Return a PYTHONPATH with which workers find what this process finds, besides what is installed."""
     package_home = str(Path(__file__).resolve().parents[2])
-    paths = [package_home, os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return os.pathsep.join(dict.fromkeys(os.path.abspath(path) for path in paths))
+    installed = (sys.prefix, sys.base_prefix)
+    own = [os.path.abspath(path) for path in sys.path if not path.startswith(installed)]
+    return os.pathsep.join(dict.fromkeys(path for path in (package_home, *own) if os.path.isdir(path)))
 
 
 @contextmanager
@@ -237,38 +249,6 @@ def environment(**variables: str) -> Iterator[None]:
                 os.environ[key] = value
 
 
-def demands(specs: Sequence[HostSpec], free_cpus: float) -> list[dict[str, float]]:
-    """Return the resources of each host; those without a CPU demand share equally what the others leave, at most 1."""
-    open_places = sum(spec.cpus is None for spec in specs)
-    left = max(0.0, free_cpus - sum(spec.cpus or 0.0 for spec in specs))
-    share = min(1.0, math.floor(left / open_places * 1000) / 1000) if open_places else 0.0
-    result = []
-    for spec in specs:
-        wanted = {"CPU": share if spec.cpus is None else spec.cpus, "GPU": spec.gpus, **spec.resources}
-        result.append({key: amount for key, amount in wanted.items() if amount > 0})
-    return result
-
-
-def sum_of(bundles: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Add resources up."""
-    total: dict[str, float] = {}
-    for bundle in bundles:
-        for key, amount in bundle.items():
-            total[key] = total.get(key, 0.0) + amount
-    return total
-
-
-def _shortage(
-    specs: Sequence[HostSpec], asked: dict[str, float], there: dict[str, float], where: str = "in the cluster"
-) -> str:
-    wanted = ", ".join(f"{amount:g} {key}" for key, amount in asked.items())
-    found = ", ".join(f"{there.get(key, 0.0):g} {key}" for key in asked)
-    return (
-        f"cluster: the driver, the server and {len(specs) - 2} party hosts ask for {wanted}, but there are {found}"
-        f" {where}; lower cluster.cpus_per_party (null shares what there is) or use cluster=packed"
-    )
-
-
 def unwrap(error: RayError) -> FlexrayError:
     """Return the flexray error inside a Ray error, or one that says whose process died."""
     cause: BaseException | None = error
@@ -278,5 +258,6 @@ def unwrap(error: RayError) -> FlexrayError:
         return cause
     if isinstance(cause, ActorDiedError | RayActorError):
         reason = " ".join(str(cause).split())
-        return ParticipantError("a host", "its process", f"died: {reason}")
+        name = re.search(r"\bname: (\S+)", reason)
+        return ParticipantError(name[1] if name else "a host", "its process", f"died: {reason[:300]}")
     return ParticipantError("a host", "a call", f"{type(cause).__name__}: {cause}", str(error))

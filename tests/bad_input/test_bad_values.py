@@ -1,0 +1,195 @@
+"""Values of the wrong type, out of range, of the wrong number, or for nobody."""
+
+import pytest
+
+WHOLE, POSITIVE = "expected a whole number of at least 1, got", "expected a positive number, got"
+FIVE = "expected one number or 5 numbers (upper_left, upper_right, lower_left, lower_right, server), got"
+FOUR = "expected one number or 4 numbers (upper_left, upper_right, lower_left, lower_right), got"
+
+TYPES = {
+    "rounds=abc": "rounds: expected a whole number, got 'abc'",
+    "rounds=": "rounds: expected a whole number, got ''",
+    "rounds=2.5": "rounds: expected a whole number, got '2.5'",
+    "rounds=[3]": "rounds: expected a whole number, got '[3]'",
+    "seed=1.5": "seed: expected a whole number, got '1.5'",
+    "seed=null": "seed: expected a value, got null",
+    "progress=7x": "progress: expected true or false, got '7x'",
+    "stop_at_target=maybe": "stop_at_target: expected true or false, got 'maybe'",
+    "lr=abc": "lr: expected a positive number, got 'abc'",
+    "lr=null": "lr: expected a positive number, got null",
+    "lr=nan": "lr: expected a positive number, got nan",
+    "lr=inf": "lr: expected a positive number, got inf",
+    "lr=true": "lr: expected a positive number, got true",
+    "network.t_comm=abc": "network.t_comm: expected a number of at least 0, got 'abc'",
+    "network=3": "network: expected its keys, as in --help, got '3'",
+    "timeout=abc": "timeout: expected a number, got 'abc'",
+    "max_time=nan": "max_time: expected a positive number, got nan",
+    "target=high": "target: expected a number, got 'high'",
+    "target_metric=[test_top1]": "target_metric: expected a word, got '['test_top1']'",
+    "clip_norm=abc": "clip_norm: expected a number, got 'abc'",
+    "lr_decay.milestones=3": "lr_decay.milestones: expected a list in brackets, got a value of type int",
+    "lr_decay.milestones=[soon]": "lr_decay.milestones[0]: expected a whole number, got 'soon'",
+    "frozen=3": "frozen: expected 'parties' or a list of participants, got 3",
+    "optimizer.momentum=abc": "optimizer.momentum: expected a number in [0, 1), got 'abc'",
+    "optimizer.local_rates=3": "optimizer.local_rates: expected a list of positive numbers, got 3",
+    "dataset.batch_size=abc": f"dataset.batch_size: {WHOLE} 'abc'",
+    "dataset.batch_size=2.5": f"dataset.batch_size: {WHOLE} 2.5",
+    "dataset.batch_size=null": f"dataset.batch_size: {WHOLE} null",
+    "dataset.replacement=abc": "dataset.replacement: expected true or false, got 'abc'",
+    "dataset.drop_last=1": "dataset.drop_last: expected true or false, got 1",
+    "dataset.split_seed=abc": "dataset.split_seed: expected a whole number, 0 or more, got 'abc'",
+    "model.hidden=3": "upper_left: model.hidden: expected a list of positive whole numbers, got 3",
+    "model.hidden=[a]": "upper_left: model.hidden: expected a list of positive whole numbers, got ['a']",
+    "model.dropout=abc": "upper_left: model.dropout: expected a number in [0, 1), got 'abc'",
+    "server.weight_std=abc": "server: model.weight_std: expected a number of at least 0 or null, got 'abc'",
+    "parties.2.model.hidden=[x]": "upper_right: model.hidden: expected a list of positive whole numbers, got ['x']",
+    "parties.2.clip_norm=abc": "parties.upper_right.clip_norm: expected a positive number, got 'abc'",
+    "parties.2.resources=3": "parties.2.resources: expected {name:amount}, got 3",
+    "parties.2.optimizer.momentum=abc": "parties.upper_right.optimizer: optimizer.momentum: expected a number",
+    "cluster.resources={tpu:many}": "cluster.resources",
+}
+RANGES = {
+    "timeout=-1": f"timeout: {POSITIVE} -1",
+    "timeout=0": f"timeout: {POSITIVE} 0",
+    "rounds=0": f"rounds: {WHOLE} 0",
+    "rounds=-1": f"rounds: {WHOLE} -1",
+    "epochs=0": f"epochs: {POSITIVE} 0",
+    "epochs=-0.5": f"epochs: {POSITIVE} -0.5",
+    "max_time=0": f"max_time: {POSITIVE} 0",
+    "max_time=-3": f"max_time: {POSITIVE} -3",
+    "dataset.batch_size=0": f"dataset.batch_size: {WHOLE} 0",
+    "dataset.batch_size=-1": f"dataset.batch_size: {WHOLE} -1",
+    "dataset.batch_size=5000": "dataset.batch_size: expected 1 to 1258 (the number of training samples), got 5000",
+    "lr=0": f"lr: {POSITIVE} 0",
+    "lr=-0.1": f"lr: {POSITIVE} -0.1",
+    "lr=[0.1,0.1,-1,0.1,0.1]": f"lr[2]: {POSITIVE} -1",
+    "lr={default:0.1,server:0}": f"lr.server: {POSITIVE} 0",
+    "embedding=0": f"embedding: {WHOLE} 0",
+    "embedding=-4": f"embedding: {WHOLE} -4",
+    "party_threads=0": f"party_threads: {WHOLE} 0",
+    "eval_every=0": f"eval_every: {WHOLE} 0",
+    "eval_every=-1": f"eval_every: {WHOLE} -1",
+    "seed=-1": "seed: expected a whole number of at least 0, got -1",
+    "clip_norm=0": f"clip_norm: {POSITIVE} 0",
+    "lr_decay.factor=0": f"lr_decay.factor: {POSITIVE} 0",
+    "timeline_rounds=-1": "timeline_rounds: expected a whole number of at least 0, got -1",
+    "network.t_comm=-1": "network.t_comm: expected a number of at least 0, got -1",
+    "optimizer.momentum=1": "optimizer.momentum: expected a number in [0, 1), got 1",
+    "optimizer.momentum=-0.1": "optimizer.momentum: expected a number in [0, 1), got -0.1",
+    "optimizer.proximal=-1": "optimizer.proximal: expected a number of at least 0, got -1",
+    "model.hidden=[0]": "upper_left: model.hidden: expected a list of positive whole numbers, got [0]",
+    "model.dropout=1": "upper_left: model.dropout: expected a number in [0, 1), got 1",
+    "dataset.test_fraction=1": "dataset.test_fraction: expected more than 0 and less than 1, got 1",
+    "speeds.utilization=1.1": "speeds.utilization: expected a number from 0 to 1, got 1.1",
+    "speeds.utilization=50": "speeds.utilization: expected a number from 0 to 1, got 50",
+    "speeds.utilization=-0.1": "speeds.utilization: expected a number from 0 to 1, got -0.1",
+    "speeds.iterations=0": f"speeds.iterations: {POSITIVE} 0",
+    "speeds.unit_time=0": f"speeds.unit_time: {POSITIVE} 0",
+    "cluster.num_cpus=0": f"cluster.num_cpus: {WHOLE} 0",
+    "cluster.parties_per_actor=0": f"cluster.parties_per_actor: {WHOLE} 0",
+    "cluster.cpus_per_party=-1": "cluster.cpus_per_party: expected a number of at least 0, got -1",
+    "cluster.cpus_server=-1": "cluster.cpus_server: expected a number of at least 0, got -1",
+}
+PARTICIPANTS = {
+    "lr=[0.1,0.2]": f"lr: {FIVE} 2 of them",
+    "lr=[1,1,1,1,1,1]": f"lr: {FIVE} 6 of them",
+    "lr=[]": f"lr: {FIVE} 0 of them",
+    "adaptive.A=[1,2]": f"adaptive.A: {FIVE} 2 of them",
+    "network.t_comm=[1,2]": f"network.t_comm: {FOUR} 2 of them",
+    "network.t_comm=[1,2,3,4,5]": f"network.t_comm: {FOUR} 5 of them",
+    "speeds.iterations=[5,10]": f"speeds.iterations: {FIVE} 2 of them",
+    "speeds.unit_time=[1,2,3]": f"speeds.unit_time: {FIVE} 3 of them",
+    "speeds.utilization=[0.1,0.2,0.3]": f"speeds.utilization: {FIVE} 3 of them",
+    "cluster.cpus_per_party=[1,2]": f"cluster.cpus_per_party: {FOUR} 2 of them",
+    "cluster.gpus_per_party=[1]": f"cluster.gpus_per_party: {FOUR} 1 of them",
+    "lr={uper_left:1,default:1}": "lr: unknown participant 'uper_left'; did you mean 'upper_left'?",
+    "lr={5:1,default:1}": "lr: unknown participant '5'; expected one of: 1 to 4, lower_left, ",
+    "lr={upper_left:1}": "lr: no number for 'upper_right'; name it, or give 'default'",
+    "lr={1:0.1,upper_left:0.2,default:1}": "lr: 'upper_left' is given twice, as 1 and upper_left",
+    "network.t_comm={server:1,default:1}": "network.t_comm: unknown participant 'server'; expected one of: 1 to 4, ",
+    "network.t_comm={1:1,2:1,3:1}": "network.t_comm: no number for 'lower_right'; name it, or give 'default'",
+    "speeds.utilization={someone:0.5}": "speeds.utilization: unknown participant 'someone'",
+    "frozen=[nobody]": "frozen: unknown participant 'nobody'; expected one of: 1 to 4, lower_left, ",
+    "frozen=nobody": "frozen: unknown participant 'nobody'",
+    "frozen=[1,2,3,4,server]": "frozen: everybody is; expected at least one participant that computes",
+    "parties={1:{clip_norm:1}}": "parties.1: expected a name in braces, got a number; outside of braces, parties.1.",
+}
+WORDS = {
+    "target_metric=test_f1": "target_metric: unknown metric 'test_f1'; expected one of: test_loss, test_top1, ",
+    "target_metric=test_mae": "target_metric: unknown metric 'test_mae'; expected one of: test_loss, test_top1, ",
+    "rates=statik": "rates: unknown value 'statik'; did you mean 'static'?",
+    "dtype=float16": "dtype: expected float32 or float64, got 'float16'",
+    "model.activation=rellu": "upper_left: model.activation: unknown 'rellu'; did you mean 'relu'?",
+    "cluster.kind=spark": "cluster.kind: unknown 'spark'; expected one of: inline, local, packed, ray",
+    "speeds.kind=papr": "speeds.kind: unknown 'papr'; did you mean 'paper'?",
+}
+
+
+@pytest.mark.parametrize("argument", TYPES)
+def test_a_value_of_the_wrong_type_is_named_with_what_was_expected(command, argument):
+    command(argument).assert_refused(f"flexray: {TYPES[argument]}")
+
+
+@pytest.mark.parametrize("argument", RANGES)
+def test_a_number_out_of_range_is_named_with_the_range(command, argument):
+    command(argument).assert_refused(f"flexray: {RANGES[argument]}")
+
+
+@pytest.mark.parametrize("argument", PARTICIPANTS)
+def test_lists_and_mappings_must_fit_the_participants(command, argument):
+    command(argument).assert_refused(f"flexray: {PARTICIPANTS[argument]}")
+
+
+@pytest.mark.parametrize("argument", WORDS)
+def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
+    command(argument).assert_refused(f"flexray: {WORDS[argument]}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ("speeds.iterations=5", "speeds.unit_time=2"),
+            "speeds.unit_time: given together with speeds.iterations; expected one of them",
+        ),
+        (("rounds=null", "epochs=null"), "rounds: none of rounds, epochs and max_time is given; expected at least one"),
+        (("algo=adaptive", "adaptive.first=dumy"), "adaptive.first: unknown value 'dumy'; did you mean 'dummy'?"),
+        (("eval_train=false", "target_metric=train_loss"), "target_metric: unknown metric 'train_loss'; expected one"),
+        (("optimizer=adam", "optimizer.name=Adamm"), "optimizer.name: expected a class of torch.optim such as 'Adam'"),
+        (("optimizer=adam", "+optimizer.betass=[1,2]"), "optimizer (Adam): Adam.__init__() got an unexpected"),
+        (("model=cnn", "model.channels=[0]"), "upper_left: model.channels: expected a list of positive whole numbers"),
+        (("server=mlp", "server.activation=rellu"), "server: model.activation: unknown 'rellu'; did you mean 'relu'?"),
+        (
+            ("parties.1.clip_norm=1", "parties.upper_left.clip_norm=2"),
+            "parties.upper_left: 'upper_left' is given twice, by",
+        ),
+    ],
+)
+def test_values_that_do_not_go_together(command, arguments, line):
+    command(*arguments).assert_refused(f"flexray: {line}")
+
+
+AT_REST = "speeds.utilization={b:1,default:0.5}"
+
+
+@pytest.mark.parametrize(
+    ("algo", "words"),
+    [
+        ("sync_max", ["speeds: b is at utilization 1 in round 1", "SyncMaxVFL would wait for it for ever"]),
+        ("pbcd", ["speeds: b is at utilization 1 in round 1", "PBCD would wait for it for ever"]),
+        ("vafl", ["speeds: b is at utilization 1 at time 0", "its turn would never end"]),
+    ],
+)
+def test_a_party_that_never_computes_is_named_by_those_who_wait_for_it(command, bundle, algo, words):
+    outcome = command("dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", f"algo={algo}", AT_REST)
+    outcome.assert_refused(*words, "expected a utilization below 1")
+
+
+@pytest.mark.parametrize("algo", ["flex", "adaptive", "sync_min"])
+def test_a_party_that_never_computes_takes_one_iteration_within_a_timeout(command, bundle, algo):
+    outcome = command(
+        "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", f"algo={algo}", "rounds=1", AT_REST
+    )
+    assert (outcome.status, outcome.errors) == (0, [])
+    tau = (outcome.folder / "rounds.csv").read_text().splitlines()[1]
+    assert tau.split('"')[1] == {"sync_min": "[1, 1, 1, 1]"}.get(algo, "[2, 1, 7, 10]"), tau

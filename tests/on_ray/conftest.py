@@ -1,0 +1,37 @@
+"""Real Ray processes, started once for the tests of this folder."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from flexray.build import Job
+from flexray.messages import Ended, Record
+from flexray.runtime.ray_runtime import RayCluster
+
+RunOnRay = Callable[[Job], list[Record]]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[RayCluster]:
+    """Return one local cluster for all jobs of the session, as a sweep has."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # Ray leaves log files open
+        shared = RayCluster()
+        yield shared
+        shared.close()
+
+
+@pytest.fixture
+def on_ray(cluster: RayCluster) -> RunOnRay:
+    """Return a function that runs a job on the shared cluster and returns its records."""
+    return lambda job: list(cluster.run(job.cluster, job.experiment))
+
+
+def digests(records: list[Record]) -> dict[str, str]:
+    """Return the digests of a run."""
+    ended = records[-1]
+    assert isinstance(ended, Ended)
+    return ended.digests

@@ -1,0 +1,107 @@
+"""Actors: their names, resources, threads; warm hosts; failures that leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ray
+import torch
+from conftest import Compose, Run
+
+from flexray.errors import ParticipantError, ResourceError
+from flexray.runtime.ray_runtime import RayCluster
+
+from .conftest import RunOnRay, digests
+
+pytestmark = pytest.mark.ray
+
+FAST = ("rounds=3", "dataset.batch_size=256", "model.hidden=[8]")
+
+
+class Spy:
+    """Tells about the process it lives in."""
+
+    def look(self) -> dict[str, object]:
+        return {
+            "pid": os.getpid(),
+            "threads": torch.get_num_threads(),
+            "resources": ray.get_runtime_context().get_assigned_resources(),
+            "name": ray.get_runtime_context().get_actor_name(),
+        }
+
+
+def looks(cluster: RayCluster) -> list[dict[str, object]]:
+    """Look into every host of the cluster's last run."""
+    ray.get([actor.create.remote("spy", Spy) for actor in cluster._actors])
+    return ray.get([actor.call.remote(("spy", "look", ())) for actor in cluster._actors])
+
+
+def test_hosts_have_readable_names_shares_and_threads(
+    cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
+) -> None:
+    job = compose_job("cluster=local", "cluster.cpus_per_party=0.2", "party_threads=1", *FAST)
+    on_ray(job)
+    found = looks(cluster)
+    assert [look["name"] for look in found] == [
+        "flexray-digits-party-1-upper_left",
+        "flexray-digits-party-2-upper_right",
+        "flexray-digits-party-3-lower_left",
+        "flexray-digits-party-4-lower_right",
+        "flexray-digits-server",
+    ]
+    assert [look["threads"] for look in found] == [1] * 5
+    assert [look["resources"]["CPU"] for look in found[:4]] == [0.2] * 4
+    assert len({look["pid"] for look in found}) == 5
+
+
+def test_the_next_job_gets_the_same_processes(cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay) -> None:
+    on_ray(compose_job("cluster=local", "algo=flex", *FAST))
+    before = [look["pid"] for look in looks(cluster)]
+    on_ray(compose_job("cluster=local", "algo=vafl", "seed=3", *FAST))
+    assert [look["pid"] for look in looks(cluster)] == before
+
+
+def test_each_party_may_ask_for_its_own_cpus(cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay) -> None:
+    on_ray(compose_job("cluster=local", "cluster.cpus_per_party={1: 0.1, default: 0.05}".replace(" ", ""), *FAST))
+    assert [look["resources"]["CPU"] for look in looks(cluster)[:4]] == [0.1, 0.05, 0.05, 0.05]
+
+
+def test_too_many_cpus_fail_at_once_and_say_what_there_is(compose_job: Compose, on_ray: RunOnRay) -> None:
+    started_s = time.monotonic()
+    with pytest.raises(ResourceError, match=r"4 party hosts ask for 400 CPU, but there are \d+ CPU"):
+        on_ray(compose_job("cluster=local", "cluster.cpus_per_party=100", *FAST))
+    with pytest.raises(ResourceError, match=r"ask for 4 tape_robot, but there are 0 tape_robot"):
+        on_ray(compose_job("cluster=local", "cluster.resources={tape_robot:1}", *FAST))
+    assert time.monotonic() - started_s < 10
+
+
+def test_a_failing_party_is_named_and_the_next_run_works(
+    compose_job: Compose, on_ray: RunOnRay, run_inline: Run, tmp_path: Path
+) -> None:
+    job = compose_job("cluster=local", "++parties.3.model._target_=ray_models.FailsInRoundTwo", *FAST)
+    with pytest.raises(ParticipantError, match="lower_left failed in round 2: TwoArguments: it broke") as failure:
+        on_ray(job)
+    assert "raise TwoArguments" in failure.value.trace
+    assert not [a for a in ray.util.list_named_actors() if a.startswith("flexray-")]
+    good = compose_job("cluster=local", *FAST)
+    assert digests(on_ray(good)) == digests(run_inline(compose_job("cluster=inline", *FAST)))
+
+
+def test_a_killed_party_is_named_and_the_next_run_works(
+    cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
+) -> None:
+    job = compose_job("cluster=local", "++parties.2.model._target_=ray_models.Kills", *FAST)
+    with pytest.raises(ParticipantError, match=r"flexray-digits-party-2-upper_right failed in its process: died"):
+        on_ray(job)
+    assert len(on_ray(compose_job("cluster=local", *FAST))) > 3
+
+
+def test_read_only_messages_do_no_harm_to_a_model_that_edits_its_input(compose_job: Compose, on_ray: RunOnRay) -> None:
+    plain = on_ray(compose_job("cluster=local", *FAST))
+    edited = on_ray(compose_job("cluster=local", "++parties.server.model._target_=ray_models.EditingServer", *FAST))
+    assert np.isfinite(edited[-2].metrics["test_loss"])
+    assert plain[-1].digests.keys() == edited[-1].digests.keys()

@@ -1,0 +1,53 @@
+"""The same numbers, bit for bit, wherever the parties live."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from conftest import Compose, Run, WriteBundle
+
+from .conftest import RunOnRay, digests
+
+pytestmark = pytest.mark.ray
+
+ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
+SMALL = ("rounds=12", "dataset.batch_size=128", "eval_every=5", "model.hidden=[16]", "model.dropout=0.1")
+PLACES = {
+    "local": ("cluster=local",),
+    "packed_2": ("cluster=packed", "cluster.parties_per_actor=2"),
+    "packed_3": ("cluster=packed", "cluster.parties_per_actor=3"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)  # outer: hosts are reused by all algorithms of one placement
+def test_digests_and_records_equal_those_of_one_process(
+    place: str, compose_job: Compose, run_inline: Run, on_ray: RunOnRay
+) -> None:
+    for algo in ALGORITHMS:
+        expected = run_inline(compose_job(f"algo={algo}", "cluster=inline", *SMALL))
+        job = compose_job(f"algo={algo}", *PLACES[place], *SMALL)
+        records = on_ray(job)
+        assert digests(records) == digests(expected), algo
+        assert records[:-1] == expected[:-1], algo
+        assert digests(on_ray(job)) == digests(expected), algo
+
+
+def test_a_party_model_of_the_user_and_a_generic_server_run_on_ray(
+    compose_job: Compose, run_inline: Run, on_ray: RunOnRay, write_bundle: WriteBundle
+) -> None:
+    overrides = (
+        "dataset=bundle", f"dataset.path={write_bundle()}", "dataset.batch_size=8", "rounds=6", "dtype=float64",
+        "server=mlp", "server.activation=tanh", "server.dropout=0.2", "++parties.b.model._target_=torch.nn.Linear",
+        "++parties.c.optimizer._target_=flexray.optimizers.TorchOptimizer", "++parties.c.optimizer.name=Adam",
+    )  # fmt: skip
+    expected = run_inline(compose_job(*overrides, "cluster=inline"))
+    job = compose_job(*overrides, "cluster=local")
+    assert digests(on_ray(job)) == digests(expected)
+
+
+def test_threads_are_part_of_the_plan(compose_job: Compose, on_ray: RunOnRay) -> None:
+    job = compose_job("cluster=local", "rounds=1", "party_threads=2", *SMALL[1:])
+    assert job.cluster.threads == 2
+    on_ray(job)
+    assert dataclasses.replace(job.cluster, threads=1) != job.cluster
