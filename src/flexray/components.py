@@ -39,6 +39,9 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
         raise ConfigError(f"{key}._target_: expected a class, '{path}' is a {type(target).__name__}")
     if isinstance(target, type) and not issubclass(target, kind):
         raise ConfigError(f"{key}._target_: expected a subclass of {_names(kind)}, got '{path}'")
+    if inspect.isabstract(target):
+        missing = ", ".join(sorted(target.__abstractmethods__))
+        raise ConfigError(f"{key}._target_: '{path}' lacks what every {_names(kind)} defines: {missing}")
     arguments = {name: _nested(f"{key}.{name}", value) for name, value in node.items() if name != "_target_"}
     _check_arguments(key, target, arguments, given, positional)
     return partial(target, **arguments)

@@ -21,6 +21,9 @@ from flexray.phi import Phi
 from flexray.seeds import seed_torch
 from flexray.training import Trainer, trainable
 
+FITTED = "features."
+"""Prefix of what features were fitted to, in a party's state."""
+
 PURE = frozenset({
     MLP, Linear, CNN, nn.Sequential, nn.Linear, nn.Conv2d, nn.MaxPool2d, nn.Flatten, nn.Identity, nn.LayerNorm,
     nn.ReLU, nn.Tanh, nn.GELU, nn.Sigmoid,
@@ -145,13 +148,15 @@ class Party:
         return digest(self.model)
 
     def state(self) -> State:
-        """Return copies of the model's parameters and buffers."""
-        return get_state(self.model)
+        """Return copies of the model's parameters and buffers, and what the features were fitted to."""
+        fitted = getattr(self._features["train"], "fitted", {})
+        return {**get_state(self.model), **{FITTED + key: np.array(value) for key, value in fitted.items()}}
 
     def restore(self, state: State) -> None:
         """Load what :meth:`state` returned."""
         self._sent = None
-        set_state(self.model, state, self.name)
+        own = {key: value for key, value in state.items() if not key.startswith(FITTED)}
+        set_state(self.model, own, self.name)
 
 
 def chunks(ids_n: IdArray, size: int) -> list[IdArray]:

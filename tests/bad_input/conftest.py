@@ -13,6 +13,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from hydra._internal.hydra import Hydra
 
 from flexray.run import run_command
 
@@ -86,13 +87,17 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
     def run(*arguments: str) -> Outcome:
         capsys.readouterr()
-        # Without --run, Hydra composes the configuration once more to see what hydra.mode says.
-        options = [] if any(argument.startswith("-") for argument in arguments) else ["--run"]
-        status = run_command([*options, "cluster=inline", "progress=false", f"hydra.run.dir={folder}", *arguments])
+        status = run_command(["cluster=inline", "progress=false", f"hydra.run.dir={folder}", *arguments])
         out, err = capsys.readouterr()
         return Outcome(status, out + err, folder)
 
     return run
+
+
+@pytest.fixture
+def compose_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare the time in which Hydra composes the configuration once more, to see if it sets hydra.mode."""
+    monkeypatch.setattr(Hydra, "get_mode", lambda *args, **kwargs: None)
 
 
 @pytest.fixture

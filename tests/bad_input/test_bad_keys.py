@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("compose_once")
+
 UNKNOWN = {
     "algo=flxe": "algo: unknown choice 'flxe'; did you mean 'flex'?",
     "dataset=digit": "dataset: unknown choice 'digit'; did you mean 'digits'?",

@@ -82,7 +82,7 @@ def test_every_job_fails_for_a_reason_of_its_own(sweep):
 
 def test_lists_and_words_with_spaces_can_be_swept_over(sweep):
     run, folder = sweep
-    outcome = run("rounds=1", "lr=[0.1,0.1,0.1,0.1],{default:0.2,server:0.1},'[0.3, 0.3, 0.3, 0.3]',[1]")
+    outcome = run("rounds=1", "lr=[0.1,0.1,0.1,0.1],{default:0.2,server:0.1},[0.3, 0.3, 0.3, 0.3],[1]")
     assert outcome.status == 2
     assert outcome.errors == ["flexray: lr: expected one number or 4 numbers (a, b, c, server), got 1 of them"]
     assert [rounds(folder / job) for job in "012"] == [1, 1, 1]

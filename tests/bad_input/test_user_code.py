@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("compose_once")
+
 SMALL = ("dataset.batch_size=8", "rounds=4", "server=linear", "optimizer=momentum")
 OWN_MODEL = "model._target_=own.Model"
 
@@ -253,13 +255,16 @@ ALGORITHM = """
     [
         ("Raises", "algo failed in round 3: LookupError: (1, 2)"),
         ("Turns", "algo failed in turn 1 of a: LookupError: (1, 2)"),
-        ("Unfinished", "algo failed in construction: TypeError: Can't instantiate abstract class Unfinished"),
     ],
 )
 def test_an_algorithm_that_raises(run, write_module, name, line):
     write_module("own", ALGORITHM)
-    outcome = run(f"algo._target_=own.{name}")
-    outcome.assert_broke(f"flexray: {line}")
+    run(f"algo._target_=own.{name}").assert_broke(f"flexray: {line}")
+
+
+def test_a_class_that_lacks_a_method(run, write_module):
+    write_module("own", ALGORITHM)
+    run("algo._target_=own.Unfinished").assert_refused("algo._target_: 'own.Unfinished' lacks what every", ": plan")
 
 
 DATASET = """

@@ -25,6 +25,8 @@ Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 Array = npt.NDArray[Any]
 IdArray = npt.NDArray[np.int64]
+Fitted = dict[str, Array]
+"""What a party's features were fitted to, for example the mean and deviation of the training rows."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,10 @@ class Dataset(ABC):
     def labels(self) -> Mapping[Split, LabelArray]:
         """Load the labels of every split, checked by the task."""
 
+    def with_fitted(self, fitted: Mapping[str, Fitted]) -> Dataset:
+        """Return this dataset with what an earlier run's features were fitted to, by party; for new data."""
+        return self
+
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
         """Return the user's own IDs of a split's samples, for tables of predictions."""
         return np.arange(self.outline().sizes[split])
@@ -87,9 +93,13 @@ class ArrayFeatures:
         array: [n, ...] numbers.
         dtype: Type of the tensors that :meth:`batch` returns.
         rows: Optional row numbers; sample i is ``array[rows[i]]``.
+        fitted: What the array was scaled by, to be saved with the party's model.
     """
 
-    def __init__(self, array: Array, dtype: torch.dtype, rows: IdArray | None = None) -> None:
+    def __init__(
+        self, array: Array, dtype: torch.dtype, rows: IdArray | None = None, fitted: Fitted | None = None
+    ) -> None:
+        self.fitted = fitted or {}
         self._dtype = dtype
         self._mapped = isinstance(array, np.memmap)
         if not self._mapped:

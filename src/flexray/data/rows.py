@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flexray.data.base import Array, IdArray, Split
+from flexray.data.base import Array, Fitted, IdArray, Split
 from flexray.errors import DataError
 from flexray.tasks import Loss, Task
 
@@ -78,8 +78,13 @@ def make_task(loss: Loss, num_outputs: int | None, *labels: Array) -> Task:
     return Task(loss, max([1] + [int(a.max()) + 1 for a in finite if a.size]))
 
 
-def standardized(features_nf: npt.NDArray[np.float64], train: IdArray) -> npt.NDArray[np.float64]:
-    """Scale by mean and deviation of the training rows; columns constant there become 0 everywhere."""
+def fit_scaling(features_nf: npt.NDArray[np.float64], train: IdArray) -> Fitted:
+    """Return mean and deviation of the training rows; infinite deviation for a column that is constant there."""
     mean_f, deviation_f = features_nf[train].mean(axis=0), features_nf[train].std(axis=0)
     constant_f = (np.ptp(features_nf[train], axis=0) == 0) | (deviation_f == 0)
-    return np.where(constant_f, 0.0, (features_nf - mean_f) / np.where(constant_f, 1.0, deviation_f))
+    return {"mean": mean_f, "deviation": np.where(constant_f, np.inf, deviation_f)}
+
+
+def scaled(features_nf: npt.NDArray[np.float64], fitted: Fitted) -> npt.NDArray[np.float64]:
+    """Return features of mean 0 and variance 1 over the rows that the scaling was fitted to; constant ones as 0."""
+    return (features_nf - fitted["mean"]) / fitted["deviation"]

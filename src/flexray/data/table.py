@@ -8,6 +8,7 @@ Shapes: n = rows of a file or samples of a split, f = features of a party.
 
 from __future__ import annotations
 
+import copy
 import csv
 import reprlib
 from collections import Counter
@@ -24,9 +25,9 @@ from pyarrow import types
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 from pyarrow.parquet import ParquetFile, read_schema
 
-from flexray.data.base import ArrayFeatures, Dataset, Features, IdArray, Outline, Split
+from flexray.data.base import ArrayFeatures, Dataset, Features, Fitted, IdArray, Outline, Split
 from flexray.data.checks import check_bool, check_party_name, check_split, check_task, name_list, plain_mapping, reading
-from flexray.data.rows import align, class_numbers, make_task, row_of_ids, split_rows, standardized
+from flexray.data.rows import align, class_numbers, fit_scaling, make_task, row_of_ids, scaled, split_rows
 from flexray.errors import ConfigError, DataError, near_match
 from flexray.tasks import LabelArray, Loss, Task
 
@@ -86,6 +87,7 @@ class Table(Dataset):
         self._paths = self._check_files(plain_mapping("dataset.files", self.files))
         self.parties, self.files = self._listed or None, self._paths if self.files else None
         self._refuse_shared(self._listed)
+        self._fitted: dict[str, Fitted] = {}
         self._label_key = {self.label: "dataset.label"}
         self._id_key = {self.id: "dataset.id"} if self.id else {}
 
@@ -111,9 +113,17 @@ class Table(Dataset):
             own, wanted = self._row_of_ids(file, table), self._row_of_ids(other, _read(other, self._id_key))
             features_nf = features_nf[align(own, wanted, f"{file}: party '{name}'", str(other))]
         rows = self._rows(len(features_nf))
+        fitted: Fitted = {}
         if self.standardize:
-            features_nf = standardized(features_nf, rows["train"])
-        return {split: ArrayFeatures(features_nf, dtype, rows[split]) for split in rows}
+            fitted = self._fitted[name] if self._fitted else fit_scaling(features_nf, rows["train"])
+            features_nf = scaled(features_nf, fitted)
+        return {split: ArrayFeatures(features_nf, dtype, rows[split], fitted) for split in rows}
+
+    def with_fitted(self, fitted: Mapping[str, Fitted]) -> Table:
+        """Return this dataset with the scaling of an earlier run."""
+        again = copy.copy(self)
+        again._fitted = {name: fitted[name] for name in self._paths} if self.standardize else {}
+        return again
 
     def labels(self) -> Mapping[Split, LabelArray]:
         """Read the labels, and refuse IDs that occur twice."""

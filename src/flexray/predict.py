@@ -1,0 +1,149 @@
+"""Predictions of a finished run's saved model.
+
+``python -m flexray.predict RUN_FOLDER [--split test] [dataset.path=...] -o predictions.csv``
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from flexray.build import Job, build
+from flexray.data.base import SPLITS, Split
+from flexray.errors import ConfigError, FlexrayError, ParticipantError, RunFolderError
+from flexray.group import PartyGroup
+from flexray.messages import State
+from flexray.observers.folder import MODEL_FOLDER, load_state, open_new
+from flexray.overrides import check_keys, own_keys
+from flexray.party import FITTED
+from flexray.runtime.inprocess import borrowed_torch
+from flexray.server import Server
+
+log = logging.getLogger("flexray")
+
+
+def main() -> None:
+    """Run the command line and exit with 0, 2 for a mistake of the user, 1 for a failing model."""
+    sys.exit(run_command(sys.argv[1:]))
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m flexray.predict", description=__doc__.splitlines()[0])
+    parser.add_argument("run_folder", type=Path, help="folder of a finished run")
+    parser.add_argument("overrides", nargs="*", help="keys of the dataset, such as dataset.path=new_data")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="CSV file to write")
+    parser.add_argument("--split", choices=[*SPLITS, "all"], default="test", help="samples to predict (default: test)")
+    args = parser.parse_intermixed_args(list(arguments))
+    splits: Sequence[Split] = SPLITS if args.split == "all" else (args.split,)
+    try:
+        with borrowed_torch():
+            rows = write_predictions(args.run_folder, args.overrides, splits, args.output)
+    except FlexrayError as error:
+        if isinstance(error, ParticipantError) and error.trace:
+            print(error.trace.rstrip(), file=sys.stderr)
+        print(f"flexray: {error}", file=sys.stderr)
+        return error.exit_status
+    print(f"{rows} predictions in {args.output}")
+    return 0
+
+
+def write_predictions(run_folder: Path, overrides: Sequence[str], splits: Sequence[Split], output: Path) -> int:
+    """Write one row per sample: ID, prediction, label and, for classes, their probabilities; return the rows.
+
+    Raises:
+        flexray.errors.UserError: The folder, an override or the data cannot be used.
+    """
+    job = load_job(run_folder, overrides)
+    model = SavedModel(job, run_folder / MODEL_FOLDER)
+    task = job.experiment.shared.outline.task
+    with open_new(output) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        classes = [f"p{c}" for c in range(task.num_outputs)] if task.is_classification else []
+        writer.writerow(["id", "prediction", "label", *classes])
+        rows = 0
+        for split in splits:
+            for row in model.rows(split):
+                writer.writerow(row)
+                rows += 1
+    return rows
+
+
+class SavedModel:
+    """All participants of a finished run, in this process, with their saved parameters."""
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        x = job.experiment
+        states = {name: load_state(folder / f"{name}.safetensors") for name in x.names}
+        fitted = {name: _fitted(states[name]) for name in x.names[:-1]}
+        self._shared = replace(x.shared, dataset=x.shared.dataset.with_fitted(fitted))
+        self._group = PartyGroup(x.parties, self._shared)
+        self._group.restore(states)
+        self._server = Server(self._shared, self._group.widths())
+        self._server.restore(states[x.names[-1]])
+
+    def rows(self, split: Split) -> Iterator[list[Any]]:
+        """Yield ID, prediction, label and class probabilities of every sample of a split."""
+        task = self._shared.outline.task
+        if not self._shared.outline.sizes[split]:
+            return
+        prediction_nc = self._server.predict(self._group.embed_split(split))
+        ids, labels = self._shared.dataset.sample_ids(split), self._shared.dataset.labels()[split]
+        for sample, label, scores_c in zip(ids, labels, prediction_nc.astype(np.float64), strict=True):
+            if task.is_classification:
+                weights_c = np.exp(scores_c - scores_c.max())
+                yield [sample, int(scores_c.argmax()), label, *np.round(weights_c / weights_c.sum(), 6)]
+            else:
+                yield [sample, float(scores_c[0]), label]
+
+
+def _fitted(state: State) -> State:
+    return {key.removeprefix(FITTED): value for key, value in state.items() if key.startswith(FITTED)}
+
+
+def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
+    """Build the run that a run folder records, with some keys of its dataset replaced."""
+    if not (run_folder / "summary.json").is_file():
+        raise RunFolderError(f"{run_folder}: not the folder of a finished run (it has no summary.json)")
+    config = _load_yaml(run_folder / ".hydra" / "config.yaml")
+    hydra = _load_yaml(run_folder / ".hydra" / "hydra.yaml")
+    typed = [str(item) for item in _load_yaml(run_folder / ".hydra" / "overrides.yaml")]
+    base_dir, choices = Path(hydra.hydra.runtime.cwd), hydra.hydra.runtime.choices
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.startswith("dataset."):
+            raise ConfigError(f"{override}: expected dataset.KEY=VALUE; nothing else can change for a saved model")
+        if key.removeprefix("dataset.") not in config.dataset:
+            raise ConfigError(f"{key}: unknown key of the dataset")
+        if key == "dataset.path":
+            value = str(Path(value).absolute())
+        OmegaConf.update(config, key, OmegaConf.create(f"value: {value}").value)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    check_keys(plain)
+    plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}}
+    return build(plain, str(choices["algo"]), str(choices["dataset"]), base_dir)
+
+
+def _load_yaml(path: Path) -> Any:
+    try:
+        loaded = OmegaConf.load(path)
+    except (OSError, YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
+        raise RunFolderError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+    if path.name != "overrides.yaml" and not isinstance(loaded, DictConfig):
+        raise RunFolderError(f"{path}: expected a mapping of keys")
+    return loaded
+
+
+if __name__ == "__main__":
+    main()
