@@ -12,7 +12,8 @@ import hydra
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
 
 from flexray import config
 from flexray.build import Job, build
@@ -66,21 +67,29 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def compose_job() -> Compose:
-    """Return a function from overrides to a job; keyword arguments replace whole top-level keys."""
+    """Return a function from overrides to a job; keyword arguments replace whole top-level keys.
+
+    Hydra composes each set of choices once, which is slow; values of single keys are set in its typed result.
+    """
+
+    folder, parser = config_folder(), OverridesParser.create()
 
     @functools.cache
-    def composed(*overrides: str) -> tuple[dict[str, Any], dict[str, str]]:
+    def composed(*groups: str) -> DictConfig:
         config.register()
-        with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
-            cfg = hydra.compose("config", ["cluster=inline", "dtype=float64", *overrides], return_hydra_config=True)
-        choices = dict(cfg.hydra.runtime.choices)
-        del cfg.hydra
-        plain: Any = OmegaConf.to_container(cfg, resolve=True)
-        return plain, choices
+        with hydra.initialize_config_dir(str(folder), version_base="1.3"):
+            return hydra.compose("config", ["cluster=inline", "dtype=float64", *groups], return_hydra_config=True)
 
     def compose(*overrides: str, **replaced: Any) -> Job:
-        plain, choices = composed(*overrides)
-        return build({**copy.deepcopy(plain), **replaced}, choices["algo"], choices["dataset"], Path.cwd())
+        parsed = parser.parse_overrides(list(overrides))
+        cfg = copy.deepcopy(composed(*(o.input_line for o in parsed if (folder / o.key_or_group).is_dir())))
+        choices = cfg.hydra.runtime.choices
+        del cfg.hydra
+        for o in parsed:
+            if not (folder / o.key_or_group).is_dir():
+                OmegaConf.update(cfg, o.key_or_group, o.value())
+        plain: Any = OmegaConf.to_container(cfg, resolve=True)
+        return build({**plain, **replaced}, choices["algo"], choices["dataset"], Path.cwd())
 
     return compose
 

@@ -67,7 +67,7 @@ class SeveralHosts(Runtime):
             first = queue[0]
             args = [self._result(arg) if isinstance(arg, Call) else arg for arg in first.args]
             assert queue.pop(0) is first
-            torch.manual_seed(next(self._noise))  # no host may rely on what another left in torch's generator
+            torch.default_generator.manual_seed(next(self._noise))  # no host may rely on another's
             self._results[first] = sent(getattr(self.hosts[first.host], first.method)(*sent(args)))
         return sent(self._results[call])
 

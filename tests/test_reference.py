@@ -13,10 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from flexray import models
 from flexray.data.batches import BatchStream
 from flexray.experiment import Experiment
 from flexray.messages import Ended, RoundRecord
 from flexray.party import Party
+from flexray.phi import split_linear
 from reference import GatedHead, Pace, Rates, Row, Rule, World, run_rounds, run_vafl
 
 ROUNDS, EVENTS, BATCH, SEED = 20, 60, 5, 3
@@ -213,7 +215,17 @@ def test_batches_without_the_short_one_and_with_replacement(compose_job, run_inl
         assert_same_parameters(records[-1], world.models(), starts)
 
 
-def test_the_head_that_does_not_fold_is_not_linear_in_its_input():
-    head = GatedHead(3, 2).double()
-    x = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    assert not torch.allclose(head(2 * x) - head(x), head(x) - head(0 * x))
+def test_the_servers_above_are_of_both_kinds():
+    """Two whose first layer flexray folds, one that it must send through whole."""
+    heads = [
+        models.Linear(3, 2),
+        models.MLP(3, 2),
+        nn.Sequential(nn.Linear(3, 2)),
+        GatedHead(3, 2),
+        nn.Sequential(nn.Tanh()),
+    ]
+    assert [split_linear(head)[0] is not None for head in heads] == [True, True, True, False, False]
+    assert split_linear(heads[0]) == (heads[0], None)
+    first, rest = split_linear(heads[1])
+    x = torch.ones(4, 3)
+    assert torch.equal(rest(first(x)), heads[1](x))

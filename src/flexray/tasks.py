@@ -21,7 +21,7 @@ LabelArray = npt.NDArray[np.int64] | npt.NDArray[np.floating]
 Loss = Literal["cross_entropy", "l1", "mse"]
 
 LOSSES = ("cross_entropy", "l1", "mse")
-METRICS = {"cross_entropy": ("loss", "top1", "top5"), "l1": ("loss", "mae"), "mse": ("loss", "mae", "mse")}
+METRICS = {"cross_entropy": ("loss", "top1"), "l1": ("loss", "mae"), "mse": ("loss", "mae", "mse")}
 LOWER_IS_BETTER = frozenset({"loss", "mae", "mse"})
 
 
@@ -48,8 +48,8 @@ class Task:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of what :meth:`evaluate` returns."""
-        return METRICS[self.loss]
+        """Names of what :meth:`evaluate` returns; top-5 accuracy needs more than five classes."""
+        return (*METRICS[self.loss], *(("top5",) if self.num_outputs > 5 else ()))
 
     def check_labels(self, labels_n: LabelArray, where: str) -> LabelArray:
         """Return the labels in the type that the loss takes; refuse what it cannot take, naming file and row."""
@@ -93,7 +93,8 @@ class Task:
         result = {"loss": float(self.loss_fn(prediction_nc, labels_n))}
         if self.is_classification:
             result["top1"] = _top_k(prediction_nc, labels_n, 1)
-            result["top5"] = _top_k(prediction_nc, labels_n, min(5, self.num_outputs))
+            if self.num_outputs > 5:
+                result["top5"] = _top_k(prediction_nc, labels_n, 5)
             return result
         error_n = prediction_nc[:, 0] - labels_n
         result["mae"] = float(error_n.abs().mean())

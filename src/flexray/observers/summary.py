@@ -119,23 +119,30 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the closing table of one run."""
     table = Table(title=f"{summary['algo']} on {summary['dataset']}: {summary['status']}", show_header=False)
     table.add_column()
-    table.add_column(justify="right")
+    table.add_column(justify="right", overflow="fold")
     rows = [
         ("data", summary["data_source"]),
         ("parties", str(summary["num_parties"])),
         ("rounds", f"{summary['rounds']:,}"),
         ("simulated time (units)", f"{summary['sim_time']:,.6g}"),
         *((key.replace("_", " "), "-" if value is None else f"{value:.4f}") for key, value in summary["final"].items()),
-        (f"time to {summary['metric']} {summary['target']}", _or_dash(summary["time_to_target"])),
-        ("rounds to target", _or_dash(summary["rounds_to_target"])),
+        *_target_rows(summary),
         ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
         ("wall time (s), of it set-up", f"{summary['wall_s']:.1f}, {summary['setup_s']:.1f}"),
         ("run folder", str(folder)),
     ]
     for name, value in rows:
-        if "None" not in name:
-            table.add_row(name, value)
+        table.add_row(name, value)
     return table
+
+
+def _target_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    if summary["target"] is None:
+        return []
+    return [
+        (f"time to {summary['metric']} {summary['target']:g}", _or_dash(summary["time_to_target"])),
+        ("rounds to target", _or_dash(summary["rounds_to_target"])),
+    ]
 
 
 def _or_dash(value: float | None) -> str:

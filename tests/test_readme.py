@@ -1,0 +1,48 @@
+"""Every command and every class of the README works as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+COMMANDS = [line for kind, text in BLOCKS if kind == "bash" for line in text.splitlines()]
+MODULES = [text for kind, text in BLOCKS if kind == "python"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the README's modules in it."""
+    home = tmp_path_factory.mktemp("readme")
+    for text in MODULES:
+        name = re.match(r"# (\w+\.py)\n", text)
+        assert name, "a Python block starts with its file name"
+        assert text.count("\n") < 30
+        (home / name[1]).write_text(text, encoding="utf-8")
+    return home
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_runs(command: str, folder: Path) -> None:
+    words = shlex.split(command)
+    assert words[0] == "python"
+    environment = {key: value for key, value in os.environ.items() if key != "HYDRA_FULL_ERROR"}
+    done = subprocess.run(
+        [sys.executable, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, timeout=170,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_the_two_commands_are_those_of_the_makefile() -> None:
+    makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
+    assert ("", "make run\nmake test\n") in BLOCKS
+    assert re.search(r"^run: ", makefile, flags=re.MULTILINE)
+    assert re.search(r"^test: ", makefile, flags=re.MULTILINE)
