@@ -7,6 +7,7 @@ checked in :mod:`flexray.build`, like everything that depends on the dataset.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
@@ -108,3 +109,10 @@ class RunConfig:
 def register() -> None:
     """Make the schema known to Hydra as ``schema``."""
     ConfigStore.instance().store(name="schema", node=RunConfig)
+
+
+def config_folder() -> Path:
+    """Return the folder of configuration files, in an installed package or in the source tree."""
+    package = Path(__file__).resolve().parent
+    installed = package / "conf"
+    return installed if installed.is_dir() else package.parents[1] / "conf"

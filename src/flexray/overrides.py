@@ -64,13 +64,17 @@ def own_keys(config: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, A
         if "_target_" in own and isinstance(config.get(group), Mapping):
             own.update(KEPT.get(group, ()))
             result[group] = {key: value for key, value in config[group].items() if key in own}
+            if group == "dataset":  # a target that the chosen file set says nothing of another dataset
+                result.update({key: None for key in ("target", "target_metric") if [key] not in typed})
     return result
 
 
-def choice(choices: Mapping[str, Any], group: str) -> str:
-    """Return the choice made in a group."""
+def chosen_name(config: Mapping[str, Any], choices: Mapping[str, Any], group: str, overrides: Iterable[str]) -> str:
+    """Return the name of the choice made in a group, or of the class that replaced it, in lower case."""
     if not isinstance(choices.get(group), str):
         raise ConfigError(f"{group}: expected one choice")
+    if f"{group}._target_" in map(key_of, overrides) and isinstance(config[group], Mapping):
+        return str(config[group].get("_target_")).rpartition(".")[2].lower()
     return str(choices[group])
 
 

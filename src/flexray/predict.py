@@ -25,7 +25,7 @@ from flexray.errors import ConfigError, FlexrayError, ParticipantError, RunFolde
 from flexray.group import PartyGroup
 from flexray.messages import State
 from flexray.observers.folder import MODEL_FOLDER, load_state, open_new
-from flexray.overrides import check_keys, own_keys
+from flexray.overrides import check_keys, chosen_name, own_keys
 from flexray.party import FITTED
 from flexray.runtime.inprocess import borrowed_torch
 from flexray.server import Server
@@ -132,7 +132,8 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     plain: Any = OmegaConf.to_container(config, resolve=True)
     check_keys(plain)
     plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}}
-    return build(plain, str(choices["algo"]), str(choices["dataset"]), base_dir)
+    algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
+    return build(plain, algo, dataset, base_dir)
 
 
 def _load_yaml(path: Path) -> Any:

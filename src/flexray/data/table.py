@@ -9,9 +9,6 @@ Shapes: n = rows of a file or samples of a split, f = features of a party.
 from __future__ import annotations
 
 import copy
-import csv
-import reprlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +16,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow
 import torch
-from pyarrow import types
-from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
-from pyarrow.parquet import ParquetFile, read_schema
 
 from flexray.data.base import ArrayFeatures, Dataset, Features, Fitted, IdArray, Outline, Split
-from flexray.data.checks import check_bool, check_party_name, check_split, check_task, name_list, plain_mapping, reading
+from flexray.data.checks import check_bool, check_party_name, check_split, check_task, name_list, plain_mapping
+from flexray.data.columns import header, is_numeric, numbers, read
 from flexray.data.rows import align, class_numbers, fit_scaling, make_task, row_of_ids, scaled, split_rows
 from flexray.errors import ConfigError, DataError, near_match
 from flexray.tasks import LabelArray, Loss, Task
@@ -95,10 +89,10 @@ class Table(Dataset):
         """Read the header of every file, and the label column."""
         columns = {name: self._columns(name) for name in self._paths}
         for name, file in self._paths.items():
-            _header(file, columns[name] | self._id_key)
+            header(file, columns[name] | self._id_key)
         self._refuse_shared(columns)
         file = self._labels_path()
-        labels, task = self._decode(file, _read(file, self._label_key))
+        labels, task = self._decode(file, read(file, self._label_key))
         sizes = {split: len(rows) for split, rows in self._rows(len(labels)).items()}
         return Outline(tuple(self._paths), sizes, task, "files")
 
@@ -106,11 +100,11 @@ class Table(Dataset):
         """Read one party's columns as [n, f]; with one file per party, bring its rows into the labels' order."""
         name = tuple(self._paths)[party]
         file, columns = self._paths[name], self._columns(name)
-        table = _read(file, columns | self._id_key)
-        features_nf = np.column_stack([_numbers(table[column], f"{file}: column '{column}'") for column in columns])
+        table = read(file, columns | self._id_key)
+        features_nf = np.column_stack([numbers(table[column], f"{file}: column '{column}'") for column in columns])
         if self.files:
             other = self._labels_path()
-            own, wanted = self._row_of_ids(file, table), self._row_of_ids(other, _read(other, self._id_key))
+            own, wanted = self._row_of_ids(file, table), self._row_of_ids(other, read(other, self._id_key))
             features_nf = features_nf[align(own, wanted, f"{file}: party '{name}'", str(other))]
         rows = self._rows(len(features_nf))
         fitted: Fitted = {}
@@ -128,7 +122,7 @@ class Table(Dataset):
     def labels(self) -> Mapping[Split, LabelArray]:
         """Read the labels, and refuse IDs that occur twice."""
         file = self._labels_path()
-        table = _read(file, self._label_key | self._id_key)
+        table = read(file, self._label_key | self._id_key)
         self._row_of_ids(file, table)
         labels, task = self._decode(file, table)
         checked = task.check_labels(labels, f"{file}: column '{self.label}'")
@@ -137,7 +131,7 @@ class Table(Dataset):
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
         """Return the IDs of a split's samples as text, or their row numbers where no ID column is named."""
         file = self._labels_path()
-        table = _read(file, self._label_key | self._id_key)
+        table = read(file, self._label_key | self._id_key)
         ids = np.array(list(self._row_of_ids(file, table)) or range(table.num_rows))
         return ids[self._rows(len(ids))[split]]
 
@@ -192,7 +186,7 @@ class Table(Dataset):
         file = self._paths[name]
         if name in self._listed:
             return dict.fromkeys(self._listed[name], f"dataset.parties.{name}")
-        columns = [column for column in _header(file, {}) if column not in (self.id, self.label)]
+        columns = [column for column in header(file, {}) if column not in (self.id, self.label)]
         if not columns:
             raise DataError(f"{file}: party '{name}' has no features")
         if "" in columns:
@@ -203,7 +197,7 @@ class Table(Dataset):
         """Return the file that holds the labels."""
         if given := self.path or self.labels_file:
             return Path(given)
-        headers = {name: _header(file, {}) for name, file in self._paths.items()}
+        headers = {name: header(file, {}) for name, file in self._paths.items()}
         holders = {self._paths[name]: name for name, header in headers.items() if self.label in header}
         if len(holders) > 1:
             parties = " and ".join(f"'{name}'" for name in holders.values())
@@ -218,8 +212,8 @@ class Table(Dataset):
     def _decode(self, file: Path, table: Any) -> tuple[LabelArray, Task]:
         """Return the labels as numbers, and what they mean; only :meth:`labels` checks their range."""
         column, where = table[self.label], f"{file}: column '{self.label}'"
-        if self.loss != "cross_entropy" or _is_numeric(column):
-            labels: LabelArray = _numbers(column, where)
+        if self.loss != "cross_entropy" or is_numeric(column):
+            labels: LabelArray = numbers(column, where)
             return labels, make_task(self.loss, self.num_outputs, labels)
         labels, count = class_numbers(column.to_pylist(), where)
         if self.num_outputs is not None and self.num_outputs < count:
@@ -234,70 +228,3 @@ class Table(Dataset):
 
     def _rows(self, total: int) -> dict[Split, IdArray]:
         return split_rows(total, self.test_fraction, self.val_fraction, self.split_seed)
-
-
-def _header(file: Path, wanted: Mapping[str, str]) -> list[str]:
-    """Return the column names of a file; refuse ``wanted`` columns (-> the key at fault) that it does not have once."""
-    if file.suffix not in (".csv", ".parquet"):
-        raise DataError(f"{file}: expected a file name that ends in .csv or .parquet")
-    with reading(file, "a CSV or Parquet table"):
-        if file.suffix == ".csv":
-            with file.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
-                header = next((row for row in csv.reader(lines) if row), [])
-        else:
-            # pandas stores its row labels under such names.
-            header = [name for name in read_schema(file).names if not name.startswith("__index_level_")]
-    times = Counter(header)
-    for column, key in wanted.items():
-        if not times[column]:
-            raise ConfigError(f"{key}: {file} has no column '{column}'{near_match(column, header)}")
-        if times[column] > 1:
-            raise DataError(f"{file}: column '{column}' occurs {times[column]} times in the header")
-    return header
-
-
-def _read(file: Path, wanted: Mapping[str, str]) -> Any:
-    """Return the ``wanted`` columns as a pyarrow table; other columns are not converted."""
-    _header(file, wanted)
-    with reading(file, "a CSV or Parquet table"):
-        if file.suffix == ".csv":
-            texts = {column: pyarrow.string() for column, key in wanted.items() if key == "dataset.id"}
-            table = read_csv(
-                file,
-                ReadOptions(use_threads=False),  # errors then name the row
-                ParseOptions(newlines_in_values=True),
-                ConvertOptions(include_columns=list(wanted), column_types=texts),
-            )
-        else:
-            with ParquetFile(file) as parquet:
-                table = parquet.read(list(wanted), use_threads=False)
-    if not table.num_rows:
-        raise DataError(f"{file}: has a header but no rows")
-    return table
-
-
-def _is_numeric(column: Any) -> bool:
-    kind = column.type
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
-
-
-def _numbers(column: Any, where: str) -> FloatArray:
-    """Return a column as float64; name the first row that holds no finite number."""
-    values: FloatArray
-    if _is_numeric(column):
-        values = column.cast("float64", safe=False).to_numpy()
-    else:
-        values = np.array([_number(value) for value in column.to_pylist()])
-    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
-    if bad.size:
-        value = column[int(bad[0])].as_py()
-        shown = "empty" if value in (None, "") else reprlib.repr(value)
-        raise DataError(f"{where}: row {bad[0]} is {shown}; expected a finite number")
-    return values
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return np.nan

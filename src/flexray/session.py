@@ -1,0 +1,146 @@
+"""The jobs of one command: one, or all of a sweep."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from flexray.complaints import explain, one_line, place_of
+from flexray.config import config_folder
+from flexray.errors import FlexrayError, ParticipantError, UserError
+from flexray.overrides import check_keys, chosen_name, own_keys
+
+if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
+    from flexray.build import Job
+    from flexray.messages import Record
+    from flexray.observers.base import Observer
+
+log = logging.getLogger("flexray")
+
+
+class Session:
+    """The jobs of one command: one, or all of a sweep, which share a Ray cluster."""
+
+    def __init__(self) -> None:
+        self.exit_status = 0
+        self._summaries: list[dict[str, Any]] = []
+        self._cluster: Any = None
+        self._sweeping = False
+
+    def run_job(self, cfg: DictConfig) -> None:
+        """Run one job; report its failure at once and let the next one go on."""
+        chosen = HydraConfig.get()
+        self._sweeping = chosen.mode is not None and chosen.mode.name == "MULTIRUN"
+        try:
+            summary = self._run(cfg, chosen)
+            self._summaries.append(summary)
+            if summary["status"] != "completed":
+                self.exit_status = max(self.exit_status, 1)
+        except FlexrayError as error:
+            self._fail(str(error), error.exit_status, error.trace if isinstance(error, ParticipantError) else "")
+        except OmegaConfBaseException as error:
+            self._fail(explain(error, config_folder()), UserError.exit_status)
+        except Exception as error:  # noqa: BLE001 - told in full, and the other jobs of a sweep go on
+            self._fail(place_of(error), 1, traceback.format_exc())
+
+    def _fail(self, line: str, exit_status: int, trace: str = "") -> None:
+        """Tell once why a job failed: in one line, after the traceback if there is one."""
+        self.exit_status = max(self.exit_status, exit_status)
+        if trace:
+            log.error("%s", trace.rstrip())
+        log.error("flexray: %s", one_line(line))
+
+    def _run(self, cfg: DictConfig, chosen: Any) -> dict[str, Any]:
+        from flexray.observers.summary import SummaryObserver, summary_table, write_summary
+        from flexray.observers.terminal import announce_end
+
+        started_s = time.perf_counter()
+        job = _build(cfg, chosen)
+        folder = Path(chosen.runtime.output_dir)
+        summaries = SummaryObserver(job)
+        observers = [summaries, *_observers(job, folder)]
+        setup_s = 0.0
+        try:
+            for record in self._records(job):
+                setup_s = setup_s or time.perf_counter() - started_s
+                for observer in observers:
+                    observer.on(record)
+        finally:
+            for observer in observers:
+                observer.close()
+        if summaries.ended is None:
+            raise RuntimeError("the driver ended without its last record")
+        announce_end(summaries.ended)
+        summary = summaries.summary(time.perf_counter() - started_s, setup_s)
+        write_summary(folder, summary)
+        Console().print(summary_table(summary, folder))
+        return summary
+
+    def _records(self, job: Job) -> Iterator[Record]:
+        if job.cluster.kind == "inline":
+            from flexray.driver import make_driver
+            from flexray.runtime.inprocess import InProcess, borrowed_torch
+
+            with borrowed_torch():
+                yield from make_driver(job.experiment, InProcess(), job.cluster.placement).run()
+            return
+        if self._cluster is None:
+            from flexray.runtime.ray_runtime import RayCluster
+
+            self._cluster = RayCluster()
+        yield from self._cluster.run(job.cluster, job.experiment)
+
+    def close(self) -> None:
+        """Print the table of a sweep and leave the cluster."""
+        if self._cluster is not None:
+            self._cluster.close()
+        if self._sweeping and self._summaries:
+            from flexray.sweep import sweep_table
+
+            Console().print(sweep_table(self._summaries))
+
+
+def _build(cfg: DictConfig, chosen: Any) -> Job:
+    """Build a job and say what it is."""
+    from flexray.build import build
+
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    check_keys(plain)
+    typed = list(chosen.overrides.task)
+    plain = own_keys(plain, typed)
+    algo, dataset = (chosen_name(plain, chosen.runtime.choices, group, typed) for group in ("algo", "dataset"))
+    job = build(plain, algo, dataset, Path(chosen.runtime.cwd))
+    outline = job.experiment.shared.outline
+    if outline.source == "synthetic":
+        log.warning("the data is SYNTHETIC: no figure of this run says anything about real data")
+    if job.progress:
+        many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
+        names = ", ".join(outline.parties[:6]) + (", ..." if len(outline.parties) > 6 else "")
+        log.info("%s on %s (%s): %s %s; cluster=%s", algo, dataset, outline.source, many, names, job.cluster.kind)
+    return job
+
+
+def _observers(job: Job, folder: Path) -> list[Observer]:
+    """Return what writes the run folder and shows progress."""
+    from flexray.observers.folder import ModelObserver, TableObserver
+    from flexray.observers.terminal import ProgressObserver
+    from flexray.observers.timeline import TimelineObserver
+
+    x = job.experiment
+    observers: list[Observer] = [
+        TableObserver(folder),
+        TimelineObserver(folder, job.timeline_rounds),
+        ModelObserver(folder),
+    ]
+    if job.progress:
+        observers.append(ProgressObserver(x.target.metric, x.limits.max_time))
+    return observers
