@@ -87,7 +87,7 @@ def compose_job() -> Compose:
         del cfg.hydra
         for o in parsed:
             if not (folder / o.key_or_group).is_dir():
-                OmegaConf.update(cfg, o.key_or_group, o.value())
+                OmegaConf.update(cfg, o.key_or_group, o.value(), force_add=o.is_add() or o.is_force_add())
         plain: Any = OmegaConf.to_container(cfg, resolve=True)
         return build({**plain, **replaced}, choices["algo"], choices["dataset"], Path.cwd())
 

@@ -29,7 +29,7 @@ Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
 
 BATCH_KEYS = ("batch_size", "replacement", "drop_last")
-OVERRIDES = ("model", "optimizer", "clip_norm", "resources")
+OVERRIDES = ("model", "optimizer", "clip_norm", "lr_decay", "resources")
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,17 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
         outline = data.outline()
     names = (*outline.parties, SERVER)
     overrides = _overrides(config, names)
-    participants = _participants(config, names, overrides)
+    frozen = _frozen(config["frozen"], names)
+    participants = _participants(config, names, overrides, frozen)
     shared = _shared(config, data, outline, participants[-1])
     timeout, speeds = build_speeds(config, dataset, names)
-    system = _system(config, names, participants, timeout, speeds.base_units)
+    system = _system(config, participants, timeout, speeds.base_units)
     experiment = Experiment(
         shared=shared,
         parties=participants[:-1],
         algorithm=_algorithm(config, system),
         speeds=speeds,
-        decays=_decays(config, names),
+        decays=tuple(_decay(config, overrides.get(k, {}), name) for k, name in enumerate(names)),
         limits=_limits(config),
         target=_target(config, outline),
         eval_every=_optional_whole(config, "eval_every"),
@@ -127,7 +128,9 @@ def _shared(config: Config, data: Dataset, outline: Outline, server: Participant
     )
 
 
-def _participants(config: Config, names: Sequence[str], overrides: Mapping[int, Config]) -> tuple[ParticipantSpec, ...]:
+def _participants(
+    config: Config, names: Sequence[str], overrides: Mapping[int, Config], frozen: Sequence[bool]
+) -> tuple[ParticipantSpec, ...]:
     """Return the parties and, last, the server, each with its own overrides from ``parties``."""
     specs = []
     for place_, name in enumerate(names):
@@ -145,6 +148,7 @@ def _participants(config: Config, names: Sequence[str], overrides: Mapping[int, 
                     keys.get("optimizer", "optimizer"), _merged(config["optimizer"], own.get("optimizer"))
                 ),
                 clip_norm=None if clip is None else positive(keys.get("clip_norm", "clip_norm"), clip),
+                frozen=frozen[place_],
             )
         )
     return tuple(specs)
@@ -156,7 +160,7 @@ def _overrides(config: Config, names: Sequence[str]) -> dict[int, Config]:
     for who, node in config["parties"].items():
         place_ = participant("parties", who, names)
         if not isinstance(node, Mapping):
-            raise ConfigError(f"parties.{who}: expected keys such as {', '.join(OVERRIDES)}, got {node!r}")
+            raise ConfigError(f"parties.{who}: expected keys such as {', '.join(OVERRIDES)}, got {shown(node)}")
         for key in node:
             if key not in OVERRIDES:
                 raise ConfigError(f"parties.{who}.{key}: unknown key{near_match(str(key), OVERRIDES)}")
@@ -183,14 +187,10 @@ def _optimizer(key: str, node: Any) -> LocalOptimizer:
 
 
 def _system(
-    config: Config,
-    names: tuple[str, ...],
-    participants: Sequence[ParticipantSpec],
-    timeout: float,
-    base_units: tuple[float, ...],
+    config: Config, participants: Sequence[ParticipantSpec], timeout: float, base_units: tuple[float, ...]
 ) -> System:
+    names = tuple(p.name for p in participants)
     parties = names[:-1]
-    frozen = _frozen(config["frozen"], names)
     system = System(
         names=names,
         base_units=base_units,
@@ -199,7 +199,7 @@ def _system(
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),
-        frozen=frozen,
+        frozen=tuple(p.frozen for p in participants),
     )
     rates = config["rates"]
     if rates not in ("fixed", "static"):
@@ -214,7 +214,7 @@ def _frozen(value: Any, names: tuple[str, ...]) -> tuple[bool, ...]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, Sequence):
-        raise ConfigError(f"frozen: expected 'parties' or a list of participants, got {value!r}")
+        raise ConfigError(f"frozen: expected 'parties' or a list of participants, got {shown(value)}")
     places = {participant("frozen", who, names) for who in value}
     if len(places) == len(names):
         raise ConfigError("frozen: everybody is; expected at least one participant that computes")
@@ -226,10 +226,17 @@ def _algorithm(config: Config, system: System) -> RoundAlgorithm | EventAlgorith
     return algorithm
 
 
-def _decays(config: Config, names: Sequence[str]) -> tuple[LearningRateDecay, ...]:
-    milestones = tuple(whole("lr_decay.milestones", m, low=1) for m in config["lr_decay"]["milestones"])
-    factor = positive("lr_decay.factor", config["lr_decay"]["factor"])
-    return (LearningRateDecay(milestones, factor),) * len(names)
+def _decay(config: Config, own: Config, name: str) -> LearningRateDecay:
+    """Return a participant's schedule: its own keys over those of all."""
+    given = own.get("lr_decay") or {}
+    key = f"parties.{name}.lr_decay" if given else "lr_decay"
+    node = _merged(config["lr_decay"], given)
+    if not isinstance(node, Mapping) or set(node) != {"milestones", "factor"}:
+        raise ConfigError(f"{key}: expected the keys milestones and factor, got {given!r}")
+    if not isinstance(node["milestones"], Sequence) or isinstance(node["milestones"], str):
+        raise ConfigError(f"{key}.milestones: expected a list of local iterations, got {node['milestones']!r}")
+    milestones = tuple(whole(f"{key}.milestones", m, low=1) for m in node["milestones"])
+    return LearningRateDecay(milestones, positive(f"{key}.factor", node["factor"]))
 
 
 def _limits(config: Config) -> Limits:

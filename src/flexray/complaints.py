@@ -76,6 +76,8 @@ def one_line(text: str) -> str:
 def _unknown_choice(text: str, folder: Path) -> str:
     found = re.search(r"[Cc]ould not find '([^']+)'", text) or re.search(r"[Cc]annot find [^']*'([^']+)'", text)
     group, _, choice = (found[1] if found else text.splitlines()[0]).rpartition("/")
+    if not group:
+        return one_line(text)  # of --config-name or --config-path
     return f"{group}: unknown choice '{choice}'{near_match(choice, _choices(folder, group))}"
 
 

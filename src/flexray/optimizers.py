@@ -145,6 +145,8 @@ class TorchOptimizer(LocalOptimizer):
     in_theory = False
 
     def __init__(self, name: str, keep_state: bool = False, **options: Any) -> None:
+        if not isinstance(keep_state, bool):
+            raise ConfigError(f"optimizer.keep_state: expected true or false, got {keep_state!r}")
         self.name = name
         self.keep_state = keep_state
         self.options = options

@@ -39,6 +39,7 @@ class ParticipantSpec:
         model: Makes its model; see :func:`flexray.models.build_module`.
         optimizer: Its local optimizer.
         clip_norm: Largest gradient norm, or None.
+        frozen: It stays as it is: no local iterations, no running statistics.
     """
 
     name: str
@@ -46,6 +47,7 @@ class ParticipantSpec:
     model: ModuleFactory
     optimizer: LocalOptimizer
     clip_norm: float | None = None
+    frozen: bool = False
 
 
 @dataclass(frozen=True)

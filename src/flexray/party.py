@@ -60,7 +60,8 @@ class Party:
         self._edits_input = False
         self._is_pure = False
         self.width = self._probe()
-        self.model.train()
+        self._trains = not spec.frozen
+        self.model.train(self._trains)
         self._trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
         self._batch: Tensor = torch.empty(0)
         self._sent: Tensor | None = None
@@ -138,9 +139,9 @@ class Party:
         ids_n = np.arange(len(self._features[split]))
         with blame(self.name, f"embedding the {split} samples"), torch.no_grad():
             seed_torch(self._seed, self.index, "split", split)
-            self.model.train(mode == "train")
+            self.model.train(mode == "train" and self._trains)
             parts = [self._forward(self._load(split, Batch(ids, 0))) for ids in chunks(ids_n, chunk)]
-            self.model.train()
+            self.model.train(self._trains)
             return torch.cat(parts).numpy()
 
     def digest(self) -> str:

@@ -32,6 +32,7 @@ TYPES = {
     "lr_decay.milestones=3": "lr_decay.milestones: expected a list in brackets, got a value of type int",
     "lr_decay.milestones=[soon]": "lr_decay.milestones[0]: expected a whole number, got 'soon'",
     "frozen=3": "frozen: expected 'parties' or a list of participants, got 3",
+    "frozen=null": "frozen: expected 'parties' or a list of participants, got null",
     "optimizer.momentum=abc": "optimizer.momentum: expected a number in [0, 1), got 'abc'",
     "optimizer.local_rates=3": "optimizer.local_rates: expected a list of positive numbers, got 3",
     "dataset.batch_size=abc": f"dataset.batch_size: {WHOLE} 'abc'",
@@ -159,6 +160,7 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
         (("eval_train=false", "target_metric=train_loss"), "target_metric: unknown metric 'train_loss'; expected one"),
         (("optimizer=adam", "optimizer.name=Adamm"), "optimizer.name: expected a class of torch.optim such as 'Adam'"),
         (("optimizer=adam", "+optimizer.betass=[1,2]"), "optimizer (Adam): Adam.__init__() got an unexpected"),
+        (("optimizer=adam", "optimizer.keep_state=x"), "optimizer.keep_state: expected true or false, got 'x'"),
         (("model=cnn", "model.channels=[0]"), "upper_left: model.channels: expected a list of positive whole numbers"),
         (("server=mlp", "server.activation=rellu"), "server: model.activation: unknown 'rellu'; did you mean 'relu'?"),
         (

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import save_bundle
 from safetensors.numpy import load_file
 
+from conftest import save_bundle
 from flexray.run import run_command
 
 SHORT = ("cluster=inline", "progress=false", "rounds=3", "eval_train=false")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import ray
 import torch
-from conftest import Compose, Run
 
+from conftest import Compose, Run
 from flexray.errors import ParticipantError, ResourceError
 from flexray.runtime.ray_runtime import RayCluster
 

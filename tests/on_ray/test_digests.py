@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+
 from conftest import Compose, Run, WriteBundle
 
 from .conftest import RunOnRay, digests

@@ -27,7 +27,7 @@ from flexray.errors import FlexrayError, ParticipantError, ResourceError
 from flexray.experiment import Experiment
 from flexray.messages import Record
 from flexray.runtime.base import Handle, Host, Placement, Request, Runtime
-from flexray.runtime.resources import MachineLock, check_total, demands, shortage, sum_of
+from flexray.runtime.resources import MachineLock, check_reachable, check_total, demands, shortage, sum_of
 
 RESERVE_TIMEOUT_S = 8.0
 BATCH_S = 0.1
@@ -157,7 +157,9 @@ class RayCluster:
         for name in QUIET:
             logging.getLogger(name).setLevel(logging.ERROR)
         cpus = plan.num_cpus or os.cpu_count() or 1
-        if plan.kind != "ray":
+        if plan.kind == "ray":
+            check_reachable(os.environ.get("RAY_ADDRESS", "auto") if plan.address == "auto" else plan.address)
+        else:
             check_total((plan.driver, *plan.hosts), {"CPU": float(cpus)}, only=("CPU",))
             self._machine.announce()
             log.info("starting Ray on %d CPUs", cpus)

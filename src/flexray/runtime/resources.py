@@ -6,6 +6,7 @@ import fcntl
 import logging
 import math
 import os
+import socket
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 
 from flexray.cluster import HostSpec
 from flexray.errors import ResourceError
+
+REACH_TIMEOUT_S = 5.0
 
 log = logging.getLogger("flexray")
 
@@ -38,6 +41,19 @@ class MachineLock:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def check_reachable(address: str) -> None:
+    """Refuse a cluster address at which nothing listens; Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in address:
+        return  # ``auto``, or a client address, which Ray looks up itself
+    try:
+        socket.create_connection((host, int(port)), timeout=REACH_TIMEOUT_S).close()
+    except (OSError, OverflowError) as error:
+        raise ResourceError(
+            f"cluster.address: cannot use Ray at '{address}': nothing answers there: {error}"
+        ) from error
 
 
 def check_total(specs: Sequence[HostSpec], total: dict[str, float], only: Sequence[str] = ()) -> None:

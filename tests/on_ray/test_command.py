@@ -1,0 +1,100 @@
+"""The command as users type it, with real Ray."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.ray
+
+
+def flexray(*arguments: str, cwd: Path, timeout: float = 150) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "flexray.run", *arguments],
+        cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False,
+    )  # fmt: skip
+
+
+def ray_processes() -> list[str]:
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if line.startswith("ray::Host") or line.startswith("ray::Driver")]
+
+
+def test_the_default_run(tmp_path: Path) -> None:
+    done = flexray("hydra.run.dir=out", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["final"]["test_top1"] >= 0.96
+    assert summary["time_to_target"] is not None
+    assert summary["cluster"]["kind"] == "local"
+    assert len(summary["cluster"]["hosts"]) == 5
+    assert "round 500" in done.stdout
+    assert summary["wall_s"] < 120  # a generous multiple of what an idle machine needs
+    assert not ray_processes()
+
+
+def test_a_failing_model_exits_with_1_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import torch\n\nclass Net(torch.nn.Linear):\n    def forward(self, x):\n        raise KeyError('lost')\n"
+    )
+    done = flexray("model._target_=mine.Net", "hydra.run.dir=out", cwd=tmp_path)
+    assert done.returncode == 1
+    told = done.stdout + done.stderr
+    assert told.count("Traceback (most recent call last)") == 1, told
+    assert "flexray: upper_left failed in a first forward pass: KeyError: 'lost'" in told
+    assert not ray_processes()
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Return a folder with a short path: Ray puts sockets into it."""
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def test_a_running_cluster_is_joined(tmp_path: Path, short_folder: Path) -> None:
+    ray = [str(Path(sys.executable).parent / "ray")]
+    environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t" * 40, "RAY_USAGE_STATS_ENABLED": "0"}
+    start = [*ray, "start", "--head", "--port=0", "--num-cpus=2", "--include-dashboard=false", "--block",
+             f"--temp-dir={short_folder}"]  # fmt: skip
+    head = subprocess.Popen(start, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+    try:
+        address = wait_for_address(head, short_folder)
+        command = [sys.executable, "-m", "flexray.run", "cluster=ray", f"cluster.address={address}", "rounds=3",
+                   "hydra.run.dir=out", "dataset.batch_size=256"]  # fmt: skip
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        inline = flexray("cluster=inline", "rounds=3", "hydra.run.dir=inline", "dataset.batch_size=256", cwd=tmp_path)
+        assert inline.returncode == 0
+        digests = [json.loads((tmp_path / d / "summary.json").read_text())["model_digest"] for d in ("out", "inline")]
+        assert digests[0] == digests[1]
+    finally:
+        head.terminate()
+        head.wait(timeout=30)
+
+
+def wait_for_address(head: subprocess.Popen[str], folder: Path) -> str:
+    """Return the address of a starting head node, which it writes into its folder."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        address = folder / "ray_current_cluster"
+        if address.is_file() and address.read_text().strip():
+            return address.read_text().strip()
+        head.poll()
+    raise TimeoutError("no head node")
+
+
+def test_no_cluster_to_join_is_said_in_one_line(tmp_path: Path) -> None:
+    done = flexray("cluster=ray", "cluster.address=127.0.0.1:1", "hydra.run.dir=out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "flexray: cluster.address: cannot use Ray at '127.0.0.1:1'" in done.stdout + done.stderr
