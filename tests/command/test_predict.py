@@ -46,11 +46,8 @@ def write_table(path: Path, scale: float, rows: int, seed: int) -> Path:
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(rows, 4))
     y = (x.sum(axis=1) > 0).astype(int)
-    lines = [
-        "a,b,c,d,y,row",
-        *(f"{','.join(map(str, v * scale + 100))},{c},r{i}" for i, (v, c) in enumerate(zip(x, y))),
-    ]
-    path.write_text("\n".join(lines) + "\n")
+    lines = [f"{','.join(map(str, x[i] * scale + 100))},{y[i]},r{i}" for i in range(rows)]
+    path.write_text("\n".join(["a,b,c,d,y,row", *lines]) + "\n")
     return path
 
 

@@ -1,11 +1,8 @@
-"""The files that hold a trace: native Parquet, CSV in two forms, NumPy matrices. They are read, not checked.
+"""Small files that hold a trace: CSV in two forms, NumPy matrices. They are read here, and checked by ``traces``.
 
-=========== =======================================================================================================
-``parquet``  columns ``machine``, ``time_s``, ``cpu``, one row group per machine: 13 of 12,500 are read in no time
-``long``     CSV with the columns ``machine``, ``time`` (or ``time_s``), ``cpu``
-``wide``     CSV with ``time`` (or ``time_s``) first, then one column per machine
-``npy``      a matrix of machines x time; machines are called ``machine_000``, ..., a sample lasts 300 s
-=========== =======================================================================================================
+* ``long``: CSV with the columns ``machine``, ``time`` (or ``time_s``), ``cpu``;
+* ``wide``: CSV with ``time`` (or ``time_s``) first, then one column per machine;
+* ``npy``: a matrix of machines x time; machines are called ``machine_000``, ..., a sample lasts 300 s.
 
 Shapes: m = machines, t = samples of one machine, n = rows of a file.
 """
@@ -13,7 +10,6 @@ Shapes: m = machines, t = samples of one machine, n = rows of a file.
 from __future__ import annotations
 
 import csv
-import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,8 +30,6 @@ IntArray = npt.NDArray[np.int64]
 STEP_S = 300.0
 """How long a sample lasts where the file cannot say: a matrix, or one sample only."""
 TIMES = ("time", "time_s")
-METADATA = "flexray."
-"""Prefix of the native file's metadata: ``step_s``, ``source``, ``synthetic``, ``cleaning``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,23 +80,6 @@ class TraceFile(ABC):
         self.length = len(time_t)
         self.step_s = float(time_t[1] - time_t[0]) if len(time_t) > 1 else STEP_S
         self._check_names()
-
-
-def open_trace(path: Path) -> TraceFile:
-    """Return the file's reader, by its suffix and, for CSV, its header."""
-    if path.suffix == ".parquet":
-        return ParquetTrace(path)
-    if path.suffix == ".npy":
-        return MatrixTrace(path)
-    if path.suffix != ".csv":
-        raise DataError(f"{path}: expected a .parquet, .csv or .npy file; other formats have to be imported")
-    header = csv_header(path)
-    if is_long(header):
-        return LongTrace(path, header)
-    if len(header) > 1 and header[0] in TIMES:
-        return WideTrace(path, header)
-    expected = "'machine,time,cpu', or 'time' and one column per machine"
-    raise DataError(f"{path}: expected the header {expected}, got '{','.join(header)[:60]}'")
 
 
 def is_long(header: list[str]) -> bool:
@@ -232,60 +209,3 @@ class LongTrace(_CsvTrace):
         for name in names:
             rows_t = self._rows_of(self.places[name])
             yield name, Rows(self._time_n[rows_t], cpu_n[rows_t], rows_t + 2)
-
-
-class ParquetTrace(TraceFile):
-    """The native file; also any Parquet file with its three columns."""
-
-    def __init__(self, path: Path) -> None:
-        from pyarrow.parquet import ParquetFile
-
-        super().__init__(path)
-        with reading(path):
-            self._file = ParquetFile(path)
-        self._check_columns()
-        said = {k.decode(): v.decode() for k, v in (self._file.schema_arrow.metadata or {}).items()}
-        with reading(path):
-            self.synthetic = said.get(f"{METADATA}synthetic", "false") == "true"
-            self.cleaning = json.loads(said.get(f"{METADATA}cleaning", "{}"))
-            declared = said.get(f"{METADATA}step_s")
-            self.declared_step_s = None if declared is None else float(declared)
-        self.source = said.get(f"{METADATA}source", path.name)
-        sizes = [self._file.metadata.row_group(g).num_rows for g in range(self._file.num_row_groups)]
-        self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self._groups = self._find_groups()
-        self.machines = tuple(self._groups)
-        self._find_grid()
-
-    def _check_columns(self) -> None:
-        from pyarrow import types
-
-        kinds = {field.name: field.type for field in self._file.schema_arrow}
-        expected = {"time_s": types.is_integer, "cpu": types.is_floating}
-        for name in ("machine", *expected):
-            if name not in kinds:
-                raise DataError(f"{self.path}: expected the columns machine, time_s, cpu, got {', '.join(kinds)}")
-            if name in expected and not expected[name](kinds[name]):
-                raise DataError(f"{self.path}: column '{name}': got values of type {kinds[name]}")
-
-    def _find_groups(self) -> dict[str, list[int]]:
-        """Return machine -> row groups that hold its rows, from statistics where these name one machine."""
-        column = self._file.schema_arrow.get_field_index("machine")
-        groups: dict[str, list[int]] = {}
-        for g in range(self._file.num_row_groups):
-            said = self._file.metadata.row_group(g).column(column).statistics
-            if said is not None and said.has_min_max and said.min == said.max and not said.null_count:
-                names = [said.min]
-            else:
-                names = self._file.read_row_group(g, ["machine"])["machine"].unique().to_pylist()
-            for name in names:
-                if name is None:
-                    raise DataError(f"{self.path}: a machine without a name between rows {self._starts[g] + 1} and on")
-                groups.setdefault(str(name), []).append(g)
-        return groups
-
-    def _find_grid(self) -> None:
-        self.length = 1
-        self._check_names()
-        name = self.machines[0]
-        rows = self._rows_of(name, [self._read(g) for g in self._groups[name]], ["time_s"])

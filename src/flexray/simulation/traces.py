@@ -16,7 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError, near_match
-from flexray.simulation.trace_files import FloatArray, Rows, TraceFile, open_trace
+from flexray.simulation.trace_files import (
+    TIMES,
+    FloatArray,
+    LongTrace,
+    MatrixTrace,
+    Rows,
+    TraceFile,
+    WideTrace,
+    csv_header,
+    is_long,
+)
+from flexray.simulation.trace_parquet import ParquetTrace
 
 TRACE_SUFFIXES = (".parquet", ".csv", ".npy")
 FEW = 20
@@ -126,6 +137,23 @@ def find_trace(path: str | Path) -> Path:
     raise DataError(f"{path}: no such trace file{hint}")
 
 
+def open_trace(path: Path) -> TraceFile:
+    """Return the file's reader, by its suffix and, for CSV, its header."""
+    if path.suffix == ".parquet":
+        return ParquetTrace(path)
+    if path.suffix == ".npy":
+        return MatrixTrace(path)
+    if path.suffix != ".csv":
+        raise DataError(f"{path}: expected a .parquet, .csv or .npy file; other formats have to be imported")
+    header = csv_header(path)
+    if is_long(header):
+        return LongTrace(path, header)
+    if len(header) > 1 and header[0] in TIMES:
+        return WideTrace(path, header)
+    expected = "'machine,time,cpu', or 'time' and one column per machine"
+    raise DataError(f"{path}: expected the header {expected}, got '{','.join(header)[:60]}'")
+
+
 def _check_times(file: TraceFile, name: str, rows: Rows, grid: tuple[int, float] | None) -> tuple[int, float]:
     """Refuse times that do not go 0, step, 2 step, ... or differ from the other machines'; return length and step."""
     time_t = rows.time_t
@@ -141,11 +169,13 @@ def _check_times(file: TraceFile, name: str, rows: Rows, grid: tuple[int, float]
         raise _fault(file, name, rows, 1, f"a step of {step_s:g} s; the file says {file.declared_step_s:g} s")
     unequal = np.flatnonzero(steps_t != step_s)
     if unequal.size:
-        t = int(unsorted[0] if unsorted.size else unequal[0]) + 1
+        t = int(unequal[0]) + 1
         raise _fault(file, name, rows, t, f"a step of {steps_t[t - 1]:g} s; expected {step_s:g} s as before (a gap?)")
     if grid is not None and grid != (len(time_t), step_s):
         expected = f"{grid[0]} samples, {grid[1]:g} s apart, as the other machines have"
-        raise _fault(file, name, rows, len(time_t) - 1, f"{len(time_t)} samples, {step_s:g} s apart; expected {expected}")
+        raise _fault(
+            file, name, rows, len(time_t) - 1, f"{len(time_t)} samples, {step_s:g} s apart; expected {expected}"
+        )
     return len(time_t), step_s
 
 
