@@ -61,6 +61,7 @@ class Outcome:
         assert not (self.folder / "summary.json").exists()
 
 
+SMALL = ("dataset.batch_size=8", "rounds=4", "server=linear", "optimizer=momentum")
 Command = Callable[..., Outcome]
 WriteModule = Callable[[str, str], None]
 
@@ -111,3 +112,13 @@ def write_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteModule
         importlib.invalidate_caches()
 
     return write
+
+
+@pytest.fixture
+def run(command: Command, bundle: Path) -> Command:
+    """Return a function that runs four rounds of a small bundle of parties a, b and c."""
+
+    def small(*arguments: str) -> Outcome:
+        return command("dataset=bundle", f"dataset.path={bundle}", *SMALL, *arguments)
+
+    return small

@@ -1,0 +1,100 @@
+"""Sums per machine and window in bounded memory: only the tiles that hold samples exist, however many rows there are.
+
+Shapes: n = values added at once, w = windows from the first to the last that holds a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from flexray.errors import DataError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+HEIGHT, WIDTH = 64, 512
+"""Machines and windows of a tile."""
+MAX_WINDOWS = 1 << 20
+"""Ten years of five minutes: a longer span is a mistake in a time or its unit."""
+VALID, BAD = 1, 2
+
+
+class Grid:
+    """Sums, and optionally counts, per machine and window.
+
+    Args:
+        max_machines: Machines beyond these, in order of appearance, are left out.
+        counting: Keep the number of values per window too, for means.
+    """
+
+    def __init__(self, max_machines: int, counting: bool) -> None:
+        self.max_machines, self._counting = max_machines, counting
+        self.names: list[str] = []
+        self.first, self.last = MAX_WINDOWS << 20, -1
+        self._numbers: dict[object, int] = {}
+        self._sums: dict[tuple[int, int], FloatArray] = {}
+        self._counts: dict[tuple[int, int], npt.NDArray[np.uint16]] = {}
+        self._marks: dict[tuple[int, int], npt.NDArray[np.uint8]] = {}
+
+    def numbers(self, names: Sequence[object]) -> IntArray:
+        """Return the machines' numbers in order of appearance; -1 beyond ``max_machines``."""
+        for name in names:
+            if name not in self._numbers and len(self.names) < self.max_machines:
+                self._numbers[name] = len(self.names)
+                self.names.append(str(name))
+        return np.array([self._numbers.get(name, -1) for name in names], np.int64)
+
+    def add(self, machine_n: IntArray, window_n: IntArray, value_n: FloatArray, bad_n: npt.NDArray[np.bool_]) -> None:
+        """Add values to their windows; a bad value only leaves a mark."""
+        if not len(machine_n):
+            return
+        self.first, self.last = min(self.first, int(window_n.min())), max(self.last, int(window_n.max()))
+        if self.last - self.first >= MAX_WINDOWS:
+            raise DataError(f"times from window {self.first} to {self.last}: expected at most {MAX_WINDOWS} windows")
+        tile_n = (machine_n // HEIGHT << 32) + window_n // WIDTH
+        order_n = np.argsort(tile_n, kind="stable")
+        starts = np.flatnonzero(np.diff(tile_n[order_n], prepend=-1))
+        place_n = (machine_n % HEIGHT * WIDTH + window_n % WIDTH)[order_n]
+        value_n, bad_n = np.where(bad_n, 0.0, value_n)[order_n], bad_n[order_n]
+        for start, end in zip(starts, [*starts[1:], len(order_n)], strict=True):
+            first = order_n[start]
+            key = int(machine_n[first] // HEIGHT), int(window_n[first] // WIDTH)
+            self._add(key, place_n[start:end], value_n[start:end], bad_n[start:end])
+
+    def _add(self, key: tuple[int, int], place_n: IntArray, value_n: FloatArray, bad_n: npt.NDArray[np.bool_]) -> None:
+        if key not in self._sums:
+            self._sums[key] = np.zeros(HEIGHT * WIDTH)
+            self._marks[key] = np.zeros(HEIGHT * WIDTH, np.uint8)
+            if self._counting:
+                self._counts[key] = np.zeros(HEIGHT * WIDTH, np.uint16)
+        np.add.at(self._sums[key], place_n, value_n)
+        marks = self._marks[key]
+        if bad_n.any():
+            marks[place_n[bad_n]] |= BAD
+            place_n = place_n[~bad_n]
+        marks[place_n] |= VALID
+        if self._counting:
+            np.add.at(self._counts[key], place_n, np.uint16(1))
+
+    def rows(self) -> Iterator[tuple[str, FloatArray, npt.NDArray[np.uint8]]]:
+        """Yield per machine, by name, its sums (means, if counting) and marks: 0, or VALID and BAD combined."""
+        order = sorted(range(len(self.names)), key=lambda m: self.names[m])
+        for m in order:
+            sum_w, mark_w = self._line(self._sums, m), self._line(self._marks, m)
+            if self._counting:
+                sum_w /= np.maximum(self._line(self._counts, m), 1)
+            yield self.names[m], sum_w, mark_w
+
+    def _line(self, tiles: dict[tuple[int, int], npt.NDArray[np.generic]], m: int) -> npt.NDArray[np.generic]:
+        kind = next(iter(tiles.values())).dtype
+        line_w = np.zeros(self.last - self.first + 1, kind)
+        for block in range(self.first // WIDTH, self.last // WIDTH + 1):
+            tile = tiles.get((m // HEIGHT, block))
+            if tile is not None:
+                low, high = max(self.first, block * WIDTH), min(self.last + 1, (block + 1) * WIDTH)
+                row = tile.reshape(HEIGHT, WIDTH)[m % HEIGHT]
+                line_w[low - self.first : high - self.first] = row[low - block * WIDTH : high - block * WIDTH]
+        return line_w

@@ -1,0 +1,133 @@
+"""Optimizers, algorithms and datasets of the user's own: what they do wrong is told once, with who and when."""
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("compose_once")
+
+OPTIMIZER = """
+    import torch
+    from flexray.optimizers import LocalOptimizer
+
+    class Own(LocalOptimizer):
+        def __init__(self, after=0, refuse=None):
+            if refuse:
+                raise {{"value": ValueError, "key": KeyError}}[refuse]("refused")
+            self.after, self.rounds = after, 0
+
+        def begin(self, params, lr):
+            self.rounds += 1
+            {begin}
+            def step(grads):
+                {step}
+                with torch.no_grad():
+                    for param, grad in zip(params, grads):
+                        param -= lr * grad
+            return step
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ({"begin": "if self.rounds > 2: raise OSError('disk')"}, "a failed in round 3: OSError: disk"),
+        ({"step": "if self.rounds > 2: raise IndexError(1, 2)"}, "a failed in round 3: IndexError: (1, 2)"),
+        ({"step": "grads[0].add_(params[99])"}, "a failed in round 1: IndexError: list index out of range"),
+    ],
+)
+def test_an_optimizer_that_raises(run, write_module, code, line):
+    write_module("own", OPTIMIZER.format(**{"begin": "pass", "step": "pass"} | code))
+    outcome = run("optimizer._target_=own.Own")
+    outcome.assert_broke(f"flexray: {line}")
+    assert "own.py" in outcome.text
+
+
+def test_an_optimizer_that_refuses_its_arguments(run, write_module):
+    write_module("own", OPTIMIZER.format(begin="pass", step="pass"))
+    run("optimizer._target_=own.Own", "optimizer.refuse=value").assert_refused("flexray: optimizer (own.Own): refused")
+    run("optimizer._target_=own.Own", "optimizer.refuse=key").assert_broke(
+        "flexray: optimizer failed in construction: KeyError: 'refused'"
+    )
+    assert run("optimizer._target_=own.Own", "optimizer.after=1").status == 0
+
+
+ALGORITHM = """
+    from flexray.algorithms.base import RoundAlgorithm
+    from flexray.algorithms.vafl import VAFL
+
+    class Raises(RoundAlgorithm):
+        def plan(self, now):
+            if now.round == 2:
+                raise LookupError(1, 2)
+            return self.make_plan(now, self.same_for_all(1), 5.0)
+
+    class Turns(VAFL):
+        def plan(self, party, now):
+            raise LookupError(1, 2)
+
+    class Unfinished(RoundAlgorithm):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("Raises", "algo failed in round 3: LookupError: (1, 2)"),
+        ("Turns", "algo failed in turn 1 of a: LookupError: (1, 2)"),
+    ],
+)
+def test_an_algorithm_that_raises(run, write_module, name, line):
+    write_module("own", ALGORITHM)
+    run(f"algo._target_=own.{name}").assert_broke(f"flexray: {line}")
+
+
+def test_a_class_that_lacks_a_method(run, write_module):
+    write_module("own", ALGORITHM)
+    run("algo._target_=own.Unfinished").assert_refused("algo._target_: 'own.Unfinished' lacks what every", ": plan")
+
+
+DATASET = """
+    import numpy as np
+    from flexray.data.base import ArrayFeatures, Dataset, Outline
+    from flexray.tasks import Task
+
+    class Own(Dataset):
+        def __init__(self, fault="none"):
+            self.fault = fault
+
+        def may(self, place):
+            if self.fault == place:
+                raise LookupError(1, 2)
+
+        def outline(self):
+            self.may("outline")
+            return Outline(("p", "q"), {"train": 9, "val": 0, "test": 4}, Task("cross_entropy", 2), "synthetic")
+
+        def features(self, party, dtype):
+            self.may("features")
+            rows = 8 if self.fault == "rows" else 9
+            return {s: ArrayFeatures(np.ones((n, 3)), dtype) for s, n in (("train", rows), ("val", 0), ("test", 4))}
+
+        def labels(self):
+            self.may("labels")
+            return {s: np.arange(n) % 2 for s, n in (("train", 9), ("val", 0), ("test", 4))}
+"""
+
+
+def test_a_dataset_that_raises(command, write_module):
+    write_module("own", DATASET)
+    own_data = ("dataset._target_=own.Own", "dataset.batch_size=4", "rounds=1")
+    command(*own_data, "dataset.fault=outline").assert_broke(
+        "flexray: dataset failed in reading its outline: LookupError"
+    )
+    command(*own_data, "dataset.fault=features").assert_broke(
+        "flexray: p failed in loading its data: LookupError: (1, 2)"
+    )
+    command(*own_data, "dataset.fault=labels").assert_broke(
+        "flexray: dataset failed in loading its labels: LookupError"
+    )
+    outcome = command(*own_data, "dataset.fault=rows")
+    assert (outcome.status, outcome.errors) == (2, ["flexray: party 'p': train has 8 rows, expected 9"])
+    outcome = command(*own_data)
+    assert (outcome.status, outcome.errors) == (0, [])
+    assert "the data is SYNTHETIC" in outcome.text
