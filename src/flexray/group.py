@@ -58,24 +58,32 @@ class PartyGroup:
         return GroupReply(self._blocks)
 
     def train(
-        self, index: int, orders: Sequence[Order], embed_next: bool, server: ServerReply, *replies: GroupReply | None
+        self,
+        index: int,
+        orders: Sequence[tuple[int, float]],
+        embed_next: bool,
+        place: int,
+        server: ServerReply,
+        *others: GroupReply,
     ) -> GroupReply:
         """Run round ``index`` and, if told so, embed the next batch.
 
         Args:
             index: 0-based round.
-            orders: One order per party of this group.
+            orders: Local iterations and learning rate of each party of this group.
             embed_next: Whether to return the embeddings of batch ``index + 1``.
+            place: This group's place among all groups.
             server: The server's parameters theta_0 at the start of the round.
-            replies: Embeddings of this batch, of all groups in order; None stands for this group's own.
+            others: Embeddings of this batch, of the other groups in order.
         """
         self._load_head(server.state_v)
-        blocks = [block for reply in replies for block in (reply.blocks if reply else self._blocks)]
+        sent = [reply.blocks for reply in others]
+        blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
         phi = Phi(self._head, blocks)
         down_bytes = server.state_v.nbytes + sum(block.nbytes for block in blocks)
         reports = []
         for party, order in zip(self.parties, orders, strict=True):
-            report = party.train(phi, self._labels_b, order, index)
+            report = party.train(phi, self._labels_b, Order(*order), index)
             up_bytes = blocks[party.index - 1].nbytes
             reports.append(replace(report, up_bytes=up_bytes, down_bytes=down_bytes))
         return GroupReply(self.embed(index + 1).blocks if embed_next else (), tuple(reports))

@@ -67,13 +67,13 @@ class Server:
         """Return theta_0 before the first round."""
         return self._reply(Report(0, 1.0))
 
-    def train(self, index: int, order: Order, *replies: GroupReply) -> ServerReply:
+    def train(self, index: int, tau: int, lr: float, *replies: GroupReply) -> ServerReply:
         """Run the server's local iterations of round ``index`` on the parties' embeddings and return theta_0."""
         embeddings_bo = _concatenate(replies)
         labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
-            report = self._trainer.run(lambda: self._forward(embeddings_bo), labels_b, order)
+            report = self._trainer.run(lambda: self._forward(embeddings_bo), labels_b, Order(tau, lr))
             return self._reply(self._with_loss(report, embeddings_bo, labels_b))
 
     def _with_loss(self, report: Report, embeddings_bo: Tensor, labels_b: Tensor) -> Report:

@@ -93,11 +93,11 @@ class Driver(ABC):
 
     def _all_groups(self, method: str, *args: Any) -> list[Handle]:
         """Call a method of every group with plain arguments."""
-        return [self._runtime.call(host, (GROUP, method, args)) for host in self._placement.group_hosts]
+        return [self._runtime.call(host, [GROUP, method, list(args)]) for host in self._placement.group_hosts]
 
     def _server(self, method: str, *args: Any, after: Sequence[Handle] = ()) -> Handle:
         """Call a method of the server with plain arguments, then with the results of earlier calls."""
-        return self._runtime.call(self._placement.server_host, (SERVER, method, args), *after)
+        return self._runtime.call(self._placement.server_host, [SERVER, method, list(args)], *after)
 
     # Reading results, in order ----------------------------------------------------------------------------------
 

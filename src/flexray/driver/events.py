@@ -64,7 +64,7 @@ class EventDriver(Driver):
     def _group_of(self, party: int, method: str, *args: Any, after: Sequence[Handle] = ()) -> Handle:
         """Call a method of the group of ``party`` with its place in the group, then with earlier results."""
         group, place = self._where[party]
-        return self._runtime.call(self._placement.group_hosts[group], (GROUP, method, (place, *args)), *after)
+        return self._runtime.call(self._placement.group_hosts[group], [GROUP, method, [place, *args]], *after)
 
     def _submit(self, record: RoundRecord, party: int, orders: list[Order], own: Handle) -> Handle:
         """Start both steps of a turn; return the handle of the party's next embeddings."""

@@ -60,10 +60,10 @@ class RoundDriver(Driver):
         place, index = self._placement, record.round - 1
         replies = []
         for g, (host, group) in enumerate(zip(place.group_hosts, place.groups, strict=True)):
-            args = (index, tuple(orders[k] for k in group), embed_next)
-            others = [None if h == g else handle for h, handle in enumerate(embeddings)]  # it has its own
-            replies.append(self._runtime.call(host, (GROUP, "train", args), server, *others))
-        after = self._server("train", index, orders[-1], after=embeddings)
+            args = [index, [[orders[k].tau, orders[k].lr] for k in group], embed_next, g]
+            others = (*embeddings[:g], *embeddings[g + 1 :])  # the group has its own
+            replies.append(self._runtime.call(host, [GROUP, "train", args], server, *others))
+        after = self._server("train", index, orders[-1].tau, orders[-1].lr, after=embeddings)
         self._pending.append(Pending(record, (*replies, after)))
         return replies, after
 

@@ -15,8 +15,9 @@ Handle = Any
 """The future result of a call; opaque to the driver."""
 
 
-Request = tuple[str, str, tuple[Any, ...]]
-"""Worker, method and plain arguments of a call: one object, since Ray charges for each."""
+Request = list[Any]
+"""Worker, method and list of plain arguments of a call: one object, since Ray charges for each, and without
+tuples and classes where a round is concerned, which Ray would pickle."""
 
 
 class Host:
