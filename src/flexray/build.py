@@ -43,6 +43,7 @@ class Job:
         cluster: What it asks of the cluster.
         timeline_rounds: Rounds that ``timeline.json`` shows.
         progress: Show progress.
+        smoothness: max(L, L_k) of each participant, for a warning where the theory's limit is exceeded.
     """
 
     algo: str
@@ -51,6 +52,7 @@ class Job:
     cluster: ClusterPlan
     timeline_rounds: int = 1000
     progress: bool = True
+    smoothness: tuple[float, ...] | None = None
 
 
 def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
@@ -73,7 +75,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
     frozen = _frozen(config["frozen"], names)
     participants = _participants(config, names, overrides, frozen)
     shared = _shared(config, data, outline, participants[-1])
-    timeout, speeds = build_speeds(config, dataset, names)
+    timeout, speeds = build_speeds(config, dataset, names, base_dir)
     system = _system(config, participants, timeout, speeds.base_units)
     experiment = Experiment(
         shared=shared,
@@ -89,7 +91,9 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
     shared.batches()  # refuses a bad batch size
     cluster = build_cluster(config, dataset, names, overrides)
     rounds = whole("timeline_rounds", config["timeline_rounds"], low=0)
-    return Job(algo, dataset, experiment, cluster, rounds, config["progress"])
+    smoothness = config["smoothness"]
+    limits = None if smoothness is None else resolve("smoothness", smoothness, names, positive)
+    return Job(algo, dataset, experiment, cluster, rounds, config["progress"], limits)
 
 
 def build_dataset(config: Config, base_dir: Path) -> Dataset:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from flexray.build_trace import trace_speeds
 from flexray.errors import ConfigError, near_match
 from flexray.simulation.speeds import FixedSpeeds, Speeds, equal_groups, google_means
 from flexray.values import fraction, positive, resolve
 
 DEFAULT_TIMEOUT = 20.0
+KINDS = ("paper", "uniform", "google_mean", "trace")
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,14 @@ PAPER = {
 OTHERS = PaperSpeeds(20.0, (5, 10, 15, 20), 20)
 
 
-def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str]) -> tuple[float, Speeds]:
+def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str], base_dir: Path) -> tuple[float, Speeds]:
     """Return the timeout in units and the speeds of all participants.
 
     The choice gives every participant a base time and a utilization; ``speeds.iterations`` (per timeout),
     ``speeds.unit_time`` (units per local iteration) and ``speeds.utilization`` override it, by participant if wished.
     The unit times that iterations stand for are those of the choice's own timeout, so that a longer ``timeout`` means
-    more iterations.
+    more iterations. With ``speeds=trace`` utilizations come from the trace, but for participants whose utilization is
+    set. Relative paths start from ``base_dir``.
     """
     node, num_parties = config["speeds"], len(names) - 1
     kind = node["kind"]
@@ -48,6 +52,8 @@ def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str]) 
         defaults = [own_timeout / b for b in base]
         base = [own_timeout / n for n in resolve("speeds.iterations", node["iterations"], names, positive, defaults)]
     base = list(resolve("speeds.unit_time", node["unit_time"], names, positive, base))
+    if kind == "trace":
+        return timeout, trace_speeds(node, tuple(base), names, config["seed"], base_dir)
     utilization = list(resolve("speeds.utilization", node["utilization"], names, fraction, utilization))
     return timeout, FixedSpeeds(tuple(base), tuple(utilization))
 
@@ -55,7 +61,7 @@ def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str]) 
 def _choice(kind: str, dataset: str, num_parties: int) -> tuple[float, list[float], list[float]]:
     """Return timeout, base units and utilizations of a choice of ``speeds``."""
     idle = [0.0] * (num_parties + 1)
-    if kind == "uniform":
+    if kind in ("uniform", "trace"):
         return DEFAULT_TIMEOUT, [1.0] * (num_parties + 1), idle
     if kind == "google_mean":
         return DEFAULT_TIMEOUT, [1.0] * (num_parties + 1), list(google_means(num_parties))
@@ -63,4 +69,4 @@ def _choice(kind: str, dataset: str, num_parties: int) -> tuple[float, list[floa
         paper = PAPER.get(dataset, OTHERS)
         iterations = (*equal_groups(num_parties, paper.groups)[:-1], paper.server)
         return paper.timeout_units, [paper.timeout_units / n for n in iterations], idle
-    raise ConfigError(f"speeds.kind: unknown '{kind}'{near_match(kind, ('paper', 'uniform', 'google_mean'))}")
+    raise ConfigError(f"speeds.kind: unknown '{kind}'{near_match(kind, KINDS)}")

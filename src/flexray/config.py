@@ -39,12 +39,20 @@ class DecayConfig:
 
 @dataclass
 class SpeedsConfig:
-    """Speeds. The last three override the choice: for all, as a list, or by participant."""
+    """Speeds. The three after ``kind`` override the choice: for all, as a list, or by participant.
+
+    The others belong to ``speeds=trace``.
+    """
 
     kind: str = "paper"
     iterations: Any = None
     unit_time: Any = None
     utilization: Any = None
+    path: str | None = None
+    machines: Any = None
+    advance: str = "round"
+    sample_units: float | None = None
+    at_end: str = "wrap"
 
 
 @dataclass
@@ -91,6 +99,7 @@ class RunConfig:
     seed: int = 0
     timeout: float | None = None
     lr: Any = 0.01
+    smoothness: Any = None
     rates: str = "fixed"
     frozen: Any = field(default_factory=list)
     clip_norm: float | None = None

@@ -141,6 +141,11 @@ def _observers(job: Job, folder: Path) -> list[Observer]:
         TimelineObserver(folder, job.timeline_rounds),
         ModelObserver(folder),
     ]
+    if job.smoothness:
+        from flexray.observers.constraint import ConstraintObserver
+
+        optimizers = [spec.optimizer for spec in (*x.parties, x.shared.server)]
+        observers.append(ConstraintObserver(job.smoothness, optimizers))
     if job.progress:
         observers.append(ProgressObserver(x.target.metric, x.limits.max_time))
     return observers
