@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,7 +63,7 @@ def of_dataset(dataset: str, t_comm: float, timeout: float | None = None) -> tup
     """Return the paper's fixed speeds as ``speeds=paper`` builds them."""
     node = {"kind": "paper", "iterations": None, "unit_time": None, "utilization": None}
     names = [*(str(k) for k in range(PARTIES[dataset])), "server"]
-    timeout_units, speeds = build_speeds({"speeds": node, "timeout": timeout}, dataset, names)
+    timeout_units, speeds = build_speeds({"speeds": node, "timeout": timeout}, dataset, names, Path())
     system = make_system(speeds.base_units, timeout_units, t_comm)
     return system, Moment(0, 0.0, speeds.utilization(0, 0.0))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +31,7 @@ def names(num_parties: int) -> list[str]:
 
 def speeds(kind: str, dataset: str, num_parties: int, timeout: float | None = None, **node: object):
     config = {"speeds": {"kind": kind, "iterations": None, "unit_time": None, "utilization": None, **node}}
-    return build_speeds({**config, "timeout": timeout}, dataset, names(num_parties))
+    return build_speeds({**config, "timeout": timeout}, dataset, names(num_parties), Path())
 
 
 def taus(timeout: float, fixed: FixedSpeeds) -> list[int]:
