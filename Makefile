@@ -1,5 +1,5 @@
 # make run   sets up and runs the default experiment;  make run ARGS="algo=adaptive rounds=100"
-# make test  sets up and runs the tests
+# make test  sets up and runs the tests: those without Ray side by side, then those with real Ray
 # make check what CI and pre-commit check besides: format, lint, types
 PYTHON ?= python3
 VENV ?= .venv
@@ -11,7 +11,8 @@ run: $(VENV)/installed
 	$(BIN)/python -m flexray.run $(ARGS)
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -m "not ray" -n auto --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m ray $(ARGS)
 
 check: $(VENV)/installed
 	$(BIN)/ruff format --check .

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def with_marks(command: str) -> Any:
+    """Mark the commands that start Ray."""
+    needs_ray = "flexray.run" in command and "cluster=inline" not in command and "--help" not in command
+    return pytest.param(command, marks=pytest.mark.ray if needs_ray else [])
+
+
+@pytest.mark.parametrize("command", [with_marks(command) for command in COMMANDS])
 def test_every_command_runs(command: str, folder: Path) -> None:
     words = shlex.split(command)
     assert words[0] == "python"
