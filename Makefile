@@ -11,7 +11,7 @@ run: $(VENV)/installed
 	$(BIN)/python -m flexray.run $(ARGS)
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -m "not ray" -n auto --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not ray" -n auto --dist worksteal $(ARGS)
 	$(BIN)/python -m pytest -m ray $(ARGS)
 
 check: $(VENV)/installed

@@ -14,7 +14,9 @@ import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-COMMANDS = [line for kind, text in BLOCKS if kind == "bash" for line in text.splitlines()]
+SHELL = [text.splitlines() for kind, text in BLOCKS if kind == "bash"]
+UNITS = [unit for lines in SHELL for unit in ([lines] if any("predict" in x for x in lines) else [[x] for x in lines])]
+"""Commands that are tested together: a prediction needs the run before it."""
 MODULES = [text for kind, text in BLOCKS if kind == "python"]
 
 
@@ -30,22 +32,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def with_marks(command: str) -> Any:
+def with_marks(commands: list[str]) -> Any:
     """Mark the commands that start Ray."""
-    needs_ray = "flexray.run" in command and "cluster=inline" not in command and "--help" not in command
-    return pytest.param(command, marks=pytest.mark.ray if needs_ray else [])
+    needs_ray = any("flexray.run" in c and "cluster=inline" not in c and "--help" not in c for c in commands)
+    return pytest.param(commands, marks=pytest.mark.ray if needs_ray else [], id=commands[-1])
 
 
-@pytest.mark.parametrize("command", [with_marks(command) for command in COMMANDS])
-def test_every_command_runs(command: str, folder: Path) -> None:
-    words = shlex.split(command)
-    assert words[0] == "python"
+@pytest.mark.parametrize("commands", [with_marks(unit) for unit in UNITS])
+def test_every_command_runs(commands: list[str], folder: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "HYDRA_FULL_ERROR"}
-    done = subprocess.run(
-        [sys.executable, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, timeout=170,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for command in commands:
+        words = shlex.split(command)
+        assert words[0] == "python"
+        done = subprocess.run(
+            [sys.executable, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, timeout=170,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
 def test_the_two_commands_are_those_of_the_makefile() -> None:
