@@ -73,6 +73,10 @@ class TraceFile(ABC):
         twice = [name for name, count in Counter(self.machines).items() if count > 1]
         if twice:
             raise DataError(f"{self.path}: machine '{twice[0]}' occurs twice")
+        if "" in self.machines:
+            raise DataError(
+                f"{self.path}: column {self.machines.index('') + 2}: expected the name of a machine, got none"
+            )
         if not self.machines or not self.length:
             raise DataError(f"{self.path}: expected at least one machine and one sample, got none")
 
@@ -189,11 +193,11 @@ class LongTrace(_CsvTrace):
         super().__init__(path, header)
         self._table = self._read(header)
         codes = self._table["machine"].combine_chunks().dictionary_encode()
-        if codes.null_count:
-            row = int(np.flatnonzero(codes.indices.is_null().to_numpy(zero_copy_only=False))[0]) + 2
-            raise DataError(f"{path}: row {row}: expected the name of a machine, got none")
         self.machines = tuple(codes.dictionary.to_pylist())
         code_n = codes.indices.to_numpy()
+        if "" in self.machines:
+            row = int(np.flatnonzero(code_n == self.machines.index(""))[0]) + 2
+            raise DataError(f"{path}: row {row}: expected the name of a machine, got none")
         self._order_n = np.argsort(code_n, kind="stable")
         self._bounds = np.searchsorted(code_n[self._order_n], np.arange(len(self.machines) + 1))
         self._time_n = self._times(self._table)

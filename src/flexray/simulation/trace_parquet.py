@@ -63,7 +63,7 @@ class ParquetTrace(TraceFile):
     def _read_metadata(self) -> None:
         said: Mapping[str, str] = {}
         with reading(self.path):
-            said = {k.decode(): v.decode() for k, v in (self._file.schema_arrow.metadata or {}).items()}
+            said = {k.decode(): v.decode() for k, v in (self._file.metadata.metadata or {}).items()}
             self.synthetic = said.get(f"{METADATA}synthetic", "false") == "true"
             self.cleaning = json.loads(said.get(f"{METADATA}cleaning", "{}"))
             if f"{METADATA}step_s" in said:

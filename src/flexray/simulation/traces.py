@@ -88,6 +88,7 @@ def read_trace(path: str | Path, machines: Sequence[str] | None = None) -> Trace
         DataError: The file or a machine does not exist, or a value cannot be used as it is.
     """
     file = open_trace(find_trace(path))
+    machines = [machines] if isinstance(machines, str) else machines
     names = tuple(file.machines if machines is None else map(str, machines))
     for name in names:
         if name not in file.places:
@@ -125,12 +126,12 @@ def shipped_traces() -> dict[str, Path]:
 
 def find_trace(path: str | Path) -> Path:
     """Return the file that a path or the bare name of a shipped trace stands for."""
-    given = Path(path)
-    if given.is_file():
-        return given
     shipped = shipped_traces()
     if str(path) in shipped:
         return shipped[str(path)]
+    given = Path(path)
+    if given.is_file():
+        return given
     if given.is_dir():
         raise DataError(f"{path}: is a folder; expected a trace file")
     hint = near_match(str(path), shipped) if given.name == str(path) and given.suffix not in TRACE_SUFFIXES else ""

@@ -11,17 +11,19 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import RawIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError
 
-CHUNK_BYTES = 1 << 25
+CHUNK_BYTES = 1 << 23
 """Chunks do not depend on the number of threads, so neither does the order in which numbers are added up."""
 BLOCK_BYTES = 1 << 20
+"""Smaller blocks cost more in handing Python's lock to and fro than they save in copying."""
 GZIP = b"\x1f\x8b"
 
 Progress = Callable[[int], None]
@@ -34,10 +36,11 @@ class Chunk:
     path: Path
     data: bytes
     line: int
+    unit: str = "line"
 
     def where(self, row: int) -> str:
         """Say where row ``row`` of the chunk stands, counted from 0."""
-        return f"{self.path}: line {self.line + row}"
+        return f"{self.path}: {self.unit} {self.line + row}"
 
 
 def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None) -> Iterator[Chunk]:
@@ -49,16 +52,15 @@ def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None
     line, parts, held = 1, [], 0
     try:
         for block in _blocks(path, progress or (lambda count: None)):
-            parts.append(block)
-            held += len(block)
-            if held < size:
+            cut = block.rfind(b"\n") + 1
+            if held + cut < size or not cut:
+                parts.append(block)
+                held += len(block)
                 continue
-            data = b"".join(parts)
-            cut = data.rfind(b"\n") + 1
-            parts, held = [data[cut:]], len(data) - cut
-            if cut:
-                yield Chunk(path, data[:cut], line)
-                line += data.count(b"\n", 0, cut)
+            data = b"".join((*parts, block[:cut]))
+            parts, held = [block[cut:]], len(block) - cut
+            yield Chunk(path, data, line)
+            line += data.count(b"\n")
     except (EOFError, zlib.error, tarfile.TarError) as error:
         line += b"".join(parts).count(b"\n")
         raise DataError(f"{path}: line {line}: the gzip data ends too early or is damaged ({error})") from error
@@ -69,7 +71,7 @@ def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None
 
 
 def _blocks(path: Path, progress: Progress) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with path.open("rb", buffering=0) as file:
         zipped = file.read(2) == GZIP
         file.seek(0)
         if not zipped:
@@ -80,13 +82,13 @@ def _blocks(path: Path, progress: Progress) -> Iterator[bytes]:
             yield from _gunzip(file, progress)
 
 
-def _raw(file: BinaryIO, progress: Progress) -> Iterator[bytes]:
+def _raw(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
     while block := file.read(BLOCK_BYTES):
         progress(len(block))
         yield block
 
 
-def _gunzip(file: BinaryIO, progress: Progress) -> Iterator[bytes]:
+def _gunzip(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
     """Inflate all members; Python's own gzip module reads in steps too small to be quick."""
     inflate, inside = zlib.decompressobj(wbits=31), False
     for block in _raw(file, progress):
@@ -102,7 +104,7 @@ def _gunzip(file: BinaryIO, progress: Progress) -> Iterator[bytes]:
         raise EOFError("no end marker")
 
 
-def _tar(file: BinaryIO, progress: Progress) -> Iterator[bytes]:
+def _tar(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
     with tarfile.open(fileobj=file, mode="r|gz") as archive:
         for member in archive:
             content = archive.extractfile(member)
@@ -114,7 +116,7 @@ def _tar(file: BinaryIO, progress: Progress) -> Iterator[bytes]:
 
 
 @contextmanager
-def parsing(chunk: Chunk, skipped: int = 0) -> Iterator[None]:
+def parsing(chunk: Chunk) -> Iterator[None]:
     """Turn pyarrow's complaint about a row into one line that names file and line."""
     import pyarrow
 
@@ -126,7 +128,7 @@ def parsing(chunk: Chunk, skipped: int = 0) -> Iterator[None]:
         if found is None:
             raise DataError(f"{chunk.path}: after line {chunk.line}: {text}") from error
         row = int(found[1]) - 1 if found[1] else int(found[3])
-        raise DataError(f"{chunk.where(row + skipped)}: {found[2][:120]}") from error
+        raise DataError(f"{chunk.where(row)}: {found[2][:120]}") from error
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def read_columns(chunk: Chunk, columns: Columns) -> Any:
     import pyarrow
     from pyarrow import csv
 
-    width = chunk.data[: chunk.data.find(b"\n")].count(b",") + 1
+    width = chunk.data.partition(b"\n")[0].count(b",") + 1
     if width not in columns.width:
         expected = " or ".join(map(str, columns.width))
         raise DataError(f"{chunk.where(0)}: expected {expected} columns, got {width}")
@@ -161,11 +163,16 @@ def read_columns(chunk: Chunk, columns: Columns) -> Any:
 def whole(column: Any, missing: int = -1) -> npt.NDArray[np.int64]:
     """Return a column of whole numbers, ``missing`` where there is none."""
     filled = column.fill_null(missing) if column.null_count else column
-    numbers: npt.NDArray[np.int64] = filled.to_numpy()
+    numbers: npt.NDArray[np.int64] = one_piece(filled).to_numpy()
     return numbers
 
 
 def floats(column: Any) -> npt.NDArray[np.float64]:
     """Return a column of numbers, NaN where there is none."""
-    numbers: npt.NDArray[np.float64] = column.to_numpy()
+    numbers: npt.NDArray[np.float64] = one_piece(column).to_numpy(zero_copy_only=False)
     return numbers
+
+
+def one_piece(column: Any) -> Any:
+    """Return a column as one Arrow array, without a copy if it is one already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -49,8 +49,7 @@ class Counts:
     first: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, count: int, where: str = "") -> None:
-        """Count faults of a kind."""
-        assert kind in KINDS, kind
+        """Count faults of a kind that ``KINDS`` knows."""
         if count:
             self.number[kind] = self.number.get(kind, 0) + int(count)
             if where:
@@ -70,7 +69,7 @@ class Counts:
         for kind, count in self.number.items():
             if count and kind not in NO_FAULT:
                 place = self.first.get(kind)
-                raise DataError(f"{f'{place}: ' if place else ''}{count} {KINDS[kind]}; --strict allows none")
+                raise DataError(f"{f'{place}: ' if place else ''}{KINDS[kind]}: {count:,}; --strict allows none")
 
 
 @dataclass(frozen=True)

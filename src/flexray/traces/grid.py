@@ -6,6 +6,7 @@ Shapes: n = values added at once, w = windows from the first to the last that ho
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,10 @@ from flexray.errors import DataError
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+S = TypeVar("S", bound=np.generic)
 
-HEIGHT, WIDTH = 64, 512
-"""Machines and windows of a tile."""
+HEIGHT, WIDTH = 4096, 512
+"""Machines and windows of a tile; memory is taken only for the rows of it that hold values."""
 MAX_WINDOWS = 1 << 20
 """Ten years of five minutes: a longer span is a mistake in a time or its unit."""
 VALID, BAD = 1, 2
@@ -33,7 +35,7 @@ class Grid:
     def __init__(self, max_machines: int, counting: bool) -> None:
         self.max_machines, self._counting = max_machines, counting
         self.names: list[str] = []
-        self.first, self.last = MAX_WINDOWS << 20, -1
+        self.first, self.last = 1 << 62, -1
         self._numbers: dict[object, int] = {}
         self._sums: dict[tuple[int, int], FloatArray] = {}
         self._counts: dict[tuple[int, int], npt.NDArray[np.uint16]] = {}
@@ -55,14 +57,11 @@ class Grid:
         if self.last - self.first >= MAX_WINDOWS:
             raise DataError(f"times from window {self.first} to {self.last}: expected at most {MAX_WINDOWS} windows")
         tile_n = (machine_n // HEIGHT << 32) + window_n // WIDTH
-        order_n = np.argsort(tile_n, kind="stable")
-        starts = np.flatnonzero(np.diff(tile_n[order_n], prepend=-1))
-        place_n = (machine_n % HEIGHT * WIDTH + window_n % WIDTH)[order_n]
-        value_n, bad_n = np.where(bad_n, 0.0, value_n)[order_n], bad_n[order_n]
-        for start, end in zip(starts, [*starts[1:], len(order_n)], strict=True):
-            first = order_n[start]
-            key = int(machine_n[first] // HEIGHT), int(window_n[first] // WIDTH)
-            self._add(key, place_n[start:end], value_n[start:end], bad_n[start:end])
+        place_n = machine_n % HEIGHT * WIDTH + window_n % WIDTH
+        value_n = np.where(bad_n, 0.0, value_n) if bad_n.any() else value_n
+        for tile in np.unique(tile_n).tolist():
+            here_n = np.flatnonzero(tile_n == tile)
+            self._add((tile >> 32, tile & 0xFFFFFFFF), place_n[here_n], value_n[here_n], bad_n[here_n])
 
     def _add(self, key: tuple[int, int], place_n: IntArray, value_n: FloatArray, bad_n: npt.NDArray[np.bool_]) -> None:
         if key not in self._sums:
@@ -85,12 +84,20 @@ class Grid:
         for m in order:
             sum_w, mark_w = self._line(self._sums, m), self._line(self._marks, m)
             if self._counting:
-                sum_w /= np.maximum(self._line(self._counts, m), 1)
+                sum_w = sum_w / np.maximum(self._line(self._counts, m), 1)
             yield self.names[m], sum_w, mark_w
 
-    def _line(self, tiles: dict[tuple[int, int], npt.NDArray[np.generic]], m: int) -> npt.NDArray[np.generic]:
-        kind = next(iter(tiles.values())).dtype
-        line_w = np.zeros(self.last - self.first + 1, kind)
+    def touched(self) -> npt.NDArray[np.bool_]:
+        """Say for each window whether any machine has a value there, good or bad."""
+        touched_w = np.zeros(self.last - self.first + 1, bool)
+        for (_, block), marks in self._marks.items():
+            low, high = max(self.first, block * WIDTH), min(self.last + 1, (block + 1) * WIDTH)
+            any_w = marks.reshape(HEIGHT, WIDTH).max(axis=0) > 0
+            touched_w[low - self.first : high - self.first] |= any_w[low - block * WIDTH : high - block * WIDTH]
+        return touched_w
+
+    def _line(self, tiles: dict[tuple[int, int], npt.NDArray[S]], m: int) -> npt.NDArray[S]:
+        line_w = np.zeros_like(next(iter(tiles.values())), shape=self.last - self.first + 1)
         for block in range(self.first // WIDTH, self.last // WIDTH + 1):
             tile = tiles.get((m // HEIGHT, block))
             if tile is not None:

@@ -1,0 +1,149 @@
+"""The command line ``python -m flexray.traces``; every mistake ends in one line and status 2."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+from rich.console import Console
+
+from flexray.errors import ConfigError, FlexrayError, near_match
+from flexray.simulation.traces import TraceInfo, read_trace, trace_info
+from flexray.traces import reports
+from flexray.traces.arguments import COMMANDS, build_parser
+from flexray.traces.cleaning import Policy
+from flexray.traces.figures import DAY_S, figures
+from flexray.traces.formats.base import Request, no_progress
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit status."""
+    try:
+        options = build_parser(_Parser).parse_args(arguments)
+        RUN[options.command](options, Console())
+    except FlexrayError as error:
+        print(f"flexray: {' '.join(str(error).split())}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print("flexray: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
+        return 0
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells mistakes in one line, with the nearest choice."""
+
+    def error(self, message: str) -> NoReturn:
+        if "invalid choice" in message and "command" in message:
+            word = message.split("'")[1]
+            raise ConfigError(f"unknown command '{word}'{near_match(word, COMMANDS)}")
+        raise ConfigError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+
+
+def _import(options: argparse.Namespace, console: Console) -> None:
+    from flexray.traces.formats import find_format
+    from flexray.traces.importing import expand, import_trace
+
+    find_format(options.format)
+    policy = Policy(options.fill, options.above_one or "", options.min_coverage, options.min_machines)
+    files = expand(options.files)
+    with _progress(sum(path.stat().st_size for path in files)) as progress:
+        request = Request(
+            files, options.machine_events, options.step, options.unit, policy, options.idle,
+            options.keep_in_alloc, options.max_machines, options.workers, progress,
+        )  # fmt: skip
+        result = import_trace(options.format, request, options.output, options.source, options.strict)
+    console.print(reports.cleaning_table(result.counts.number, result.counts.first, result.policy))
+    if options.format == "google2019" and options.machine_events is None:
+        console.print("No --machine-events: every machine counts as capacity 1, the largest of the cell.")
+    days = result.length * result.step_s / DAY_S
+    span = f"{result.machines:,} machines x {result.length:,} samples of {result.step_s:g} s ({days:.2f} days)"
+    console.print(f"{options.output}: {span}", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _progress(total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal, nothing elsewhere."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield no_progress
+        return
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress("reading", *columns, console=console, transient=True) as bar:
+        task = bar.add_task("reading", total=total_bytes)
+        yield lambda count: bar.advance(task, count)
+
+
+def _describe(options: argparse.Namespace, console: Console) -> None:
+    found = []
+    for path in options.traces:
+        info = trace_info(path)
+        trace = read_trace(path, options.machines)
+        found.append(reports.description(info, trace, figures(trace.cpu_mt, trace.step_s)))
+        if options.each:
+            console.print(f"{path}:", markup=False, highlight=False)
+            console.print(reports.machine_table(trace))
+    if options.json:
+        print(json.dumps(dict(zip(options.traces, found, strict=True)), indent=1))
+    else:
+        console.print(reports.describe_table([Path(path).name for path in options.traces], found))
+
+
+def _plot(options: argparse.Namespace, console: Console) -> None:
+    from flexray.traces.plot import check_output, plot_trace
+
+    check_output(options.output)
+    names = options.machines or _drawn(trace_info(options.trace), options.draw, options.seed)
+    plot_trace(read_trace(options.trace, names), options.output, options.days)
+    console.print(f"{options.output}: {', '.join(names)}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _drawn(info: TraceInfo, count: int, seed: int) -> list[str]:
+    from flexray.seeds import generator
+
+    count = min(count, len(info.machines))
+    chosen = generator(seed, "plot").choice(len(info.machines), count, replace=False)
+    return [info.machines[m] for m in np.sort(chosen)]
+
+
+def _synthesize(options: argparse.Namespace, console: Console) -> None:
+    from flexray.traces import synthesize as synthesis
+    from flexray.traces.native import TraceWriter
+
+    given = {name: getattr(options, name) for name in ("mean", "between", "within", "lag1", "daily")}
+    if options.like is not None:
+        model = read_trace(options.like)
+        wanted = synthesis.wanted_of(figures(model.cpu_mt, model.step_s))
+        given = {key: value if value is not None else getattr(wanted, key) for key, value in given.items()}
+    missing = [f"--{name}" for name, value in given.items() if value is None]
+    if missing:
+        raise ConfigError(f"synthesize: expected --like TRACE, or all five figures; {', '.join(missing)} not given")
+    wanted = synthesis.Wanted(**given)
+    name = "wanted" if options.like is None else Path(options.like).name
+    writer = TraceWriter(options.output, options.step)
+    length = round(options.days * DAY_S / options.step)
+    cpu_mt = synthesis.synthesize(wanted, options.machines, length, options.step, options.seed)
+    got = synthesis.measure(cpu_mt, options.step)
+    digits = len(str(options.machines - 1))
+    rows = ((f"synthetic_{m:0{digits}d}", cpu_t) for m, cpu_t in enumerate(cpu_mt))
+    figures_text = " ".join(f"{key}={value:.4g}" for key, value in given.items())
+    writer.write(rows, f"synthetic, seed {options.seed}: {figures_text}", True, {})
+    console.print(reports.wanted_table(wanted, got, name))
+    text = f"{options.output}: {options.machines} machines x {length:,} samples of {options.step} s, synthetic"
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+RUN: dict[str, Callable[[argparse.Namespace, Console], None]] = {
+    "import": _import, "describe": _describe, "plot": _plot, "synthesize": _synthesize,
+}  # fmt: skip
