@@ -12,6 +12,7 @@ from torch import nn
 
 from flexray.algorithms.adaptive import static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
+from flexray.build_clock import with_clock
 from flexray.build_cluster import build_cluster
 from flexray.build_speeds import build_speeds
 from flexray.cluster import ClusterPlan
@@ -89,6 +90,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
         eval_train=config["eval_train"],
     )
     shared.batches()  # refuses a bad batch size
+    experiment = with_clock(config, experiment, algo, base_dir)
     cluster = build_cluster(config, dataset, names, overrides)
     rounds = whole("timeline_rounds", config["timeline_rounds"], low=0)
     smoothness = config["smoothness"]

@@ -13,7 +13,7 @@ from flexray.simulation.speeds import FixedSpeeds, Speeds, equal_groups, google_
 from flexray.values import fraction, positive, resolve
 
 DEFAULT_TIMEOUT = 20.0
-KINDS = ("paper", "uniform", "google_mean", "trace")
+KINDS = ("paper", "uniform", "google_mean", "trace", "replay")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str], 
 def _choice(kind: str, dataset: str, num_parties: int) -> tuple[float, list[float], list[float]]:
     """Return timeout, base units and utilizations of a choice of ``speeds``."""
     idle = [0.0] * (num_parties + 1)
-    if kind in ("uniform", "trace"):
+    if kind in ("uniform", "trace", "replay"):
         return DEFAULT_TIMEOUT, [1.0] * (num_parties + 1), idle
     if kind == "google_mean":
         return DEFAULT_TIMEOUT, [1.0] * (num_parties + 1), list(google_means(num_parties))

@@ -41,7 +41,7 @@ class DecayConfig:
 class SpeedsConfig:
     """Speeds. The three after ``kind`` override the choice: for all, as a list, or by participant.
 
-    The others belong to ``speeds=trace``.
+    The others belong to ``speeds=trace``; ``path`` also to ``speeds=replay``.
     """
 
     kind: str = "paper"

@@ -70,6 +70,7 @@ class Experiment:
         target: What time-to-target waits for.
         eval_every: Rounds between evaluations; None: once an epoch.
         eval_train: Evaluate the training samples, too.
+        time_unit: What times are told in.
     """
 
     shared: Shared
@@ -81,6 +82,7 @@ class Experiment:
     target: Target
     eval_every: int | None = None
     eval_train: bool = True
+    time_unit: str = "units"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -73,6 +73,8 @@ class Plan:
         duration_units: Length of the round, communication included.
         comm_units: The part of it that is communication.
         unit_times: Units per local iteration.
+        end_units: Time at its end, if that is known exactly (replay); None: the duration after its start.
+        utilization: CPU utilizations, if not those of the moment (replay).
     """
 
     tau: tuple[int, ...]
@@ -80,6 +82,8 @@ class Plan:
     duration_units: float
     comm_units: float
     unit_times: tuple[float, ...]
+    end_units: float | None = None
+    utilization: tuple[float, ...] | None = None
 
 
 class RoundAlgorithm(ABC):
@@ -153,3 +157,7 @@ class EventAlgorithm(ABC):
     @abstractmethod
     def plan(self, party: int, now: Moment) -> Plan:
         """Return what the participants do when that turn ends."""
+
+    def priority(self, party: int, turn: int) -> int:
+        """Return who comes first among turns that end together: the lowest number, by default by party."""
+        return party

@@ -167,6 +167,10 @@ class Driver(ABC):
             self._iterations[k] += tau
         return orders
 
+    def _pass(self, watch: Stopwatch, plan: Plan) -> float:
+        """Let the time of a round or turn pass on ``watch`` and return its end."""
+        return watch.advance(plan.duration_units) if plan.end_units is None else watch.move_to(plan.end_units)
+
     def _fits(self, end_units: float) -> bool:
         limit = self._x.limits.max_time
         return limit is None or end_units <= limit * (1 + 1e-12)  # sums of units may end a rounding error late
@@ -199,7 +203,7 @@ def new_record(
         duration=plan.duration_units,
         tau=plan.tau,
         lr=tuple(order.lr for order in orders),
-        utilization=utilization,
+        utilization=plan.utilization or utilization,
         comm_units=plan.comm_units,
         unit_times=plan.unit_times,
         train_loss=float("nan"),

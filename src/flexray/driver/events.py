@@ -59,7 +59,8 @@ class EventDriver(Driver):
         now = Moment(self._turn[party], start, self._x.speeds.utilization(self._turn[party], start))
         with blame("algo", f"turn {self._turn[party] + 1} of {self._x.names[party]}"):
             plan = self._algorithm.plan(party, now)
-        self._queue.push(watch.advance(plan.duration_units), party, (party, start, plan, now.utilization))
+        priority = self._algorithm.priority(party, self._turn[party])
+        self._queue.push(self._pass(watch, plan), priority, (party, start, plan, now.utilization))
 
     def _group_of(self, party: int, method: str, *args: Any, after: Sequence[Handle] = ()) -> Handle:
         """Call a method of the group of ``party`` with its place in the group, then with earlier results."""

@@ -35,10 +35,11 @@ class RoundDriver(Driver):
             with blame("algo", f"round {done + 1}"):
                 plan = self._algorithm.plan(now)
             start = self._clock.now
-            if not self._fits(start + plan.duration_units):
+            end = start + plan.duration_units if plan.end_units is None else plan.end_units
+            if not self._fits(end):
                 break
             orders = self._orders(plan)
-            self._clock.advance(plan.duration_units)
+            self._pass(self._clock, plan)
             done += 1
             evaluated = self._is_eval(done, last=done == limit)
             record = new_record(done, start, self._clock.now, plan, orders, now.utilization)

@@ -51,3 +51,8 @@ class Stopwatch:
         self._count += 1
         self.now = self._anchor + self._count * duration
         return self.now
+
+    def move_to(self, time: float) -> float:
+        """Let it be ``time``."""
+        self.now, self._count = time, 0
+        return self.now

@@ -1,0 +1,92 @@
+"""Repeats the rounds or turns of an earlier run: the same local iterations, rates, durations and order.
+
+Whatever decided them then, an algorithm on virtual speeds or real seconds on a busy machine, is not asked again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RoundAlgorithm, System
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One recorded round (VAFL: event).
+
+    Args:
+        end: Time at its end.
+        duration: Its length.
+        tau: Local iterations of the parties, then the server.
+        lr: Learning rates as they were used, decay included.
+        utilization: CPU utilizations.
+        party: VAFL: the party (0-based) whose turn it was.
+    """
+
+    end: float
+    duration: float
+    tau: tuple[int, ...]
+    lr: tuple[float, ...]
+    utilization: tuple[float, ...]
+    party: int | None = None
+
+
+def _plan(system: System, recorded: Recorded, link_units: float) -> Plan:
+    """Return a recorded round as a plan; everybody is shown to compute as long as it lasted."""
+    comm = min(link_units, recorded.duration)
+    unit_times = tuple((recorded.duration - comm) / max(1, tau) for tau in recorded.tau)
+    return Plan(
+        recorded.tau, recorded.lr, recorded.duration, comm, unit_times,
+        end_units=recorded.end, utilization=recorded.utilization,
+    )  # fmt: skip
+
+
+class ReplayRounds(RoundAlgorithm):
+    """Repeats global rounds.
+
+    Args:
+        system: The participants.
+        recorded: The rounds, in order.
+    """
+
+    def __init__(self, system: System, recorded: tuple[Recorded, ...]) -> None:
+        super().__init__(system)
+        self._recorded = recorded
+
+    def plan(self, now: Moment) -> Plan:  # noqa: D102
+        return _plan(self.system, self._recorded[now.round], self.system.round_comm_units)
+
+
+class ReplayTurns(EventAlgorithm):
+    """Repeats VAFL's turns in their recorded order.
+
+    Args:
+        system: The participants.
+        recorded: The events, in order.
+    """
+
+    def __init__(self, system: System, recorded: tuple[Recorded, ...]) -> None:
+        super().__init__(system)
+        self._recorded = recorded
+        self._places: list[list[int]] = [[] for _ in system.names[:-1]]
+        for place, event in enumerate(recorded):
+            if event.party is not None:
+                self._places[event.party].append(place)
+
+    def turn_units(self, party: int, now: Moment) -> float:  # noqa: D102
+        return self.plan(party, now).duration_units
+
+    def plan(self, party: int, now: Moment) -> Plan:  # noqa: D102
+        if now.round >= len(self._places[party]):
+            return _never(self.system)
+        return _plan(self.system, self._recorded[self._places[party][now.round]], self.system.party_comm_units[party])
+
+    def priority(self, party: int, turn: int) -> int:  # noqa: D102
+        places = self._places[party]
+        return places[turn] if turn < len(places) else len(self._recorded)
+
+
+def _never(system: System) -> Plan:
+    """Return the plan of a turn after the recording's end, which the replay does not reach."""
+    count, infinity = len(system.names), float("inf")
+    return Plan((0,) * count, system.lr, infinity, 0.0, (infinity,) * count)

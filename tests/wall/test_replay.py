@@ -1,0 +1,114 @@
+"""``speeds=replay``: a run once more, from what its folder recorded."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flexray.run import run_command
+
+from .conftest import SMALL, RunFolder, repeated, rows, summary
+
+ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
+TIES = ("rounds=14", "timeout=6", "speeds.unit_time=[1,1.2,1.4,1]", "network.t_comm={a:0.2,b:0,default:1}")
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_a_virtual_run_is_repeated(algo: str, run_folder: RunFolder) -> None:
+    first = run_folder("first", f"algo={algo}", "speeds=uniform", *TIES, "lr_decay.milestones=[5,9]")
+    links = "network.t_comm={a:0.2,b:0,default:1}"  # as they were; the rest of TIES was recorded
+    repeated(run_folder, first, algo, links, "lr_decay.milestones=[5]")
+    assert summary(first)["rounds"] == 14
+
+
+def test_ties_that_differ_by_rounding_keep_their_order(run_folder: RunFolder) -> None:
+    first = run_folder("first", "algo=vafl", "speeds=uniform", "rounds=60", "network.t_comm=0", *TIES[2:3])
+    ends = [float(row["sim_time"]) for row in rows(first)]
+    assert any(a > b for a, b in itertools.pairwise(ends))  # 8.399999999999999 after 8.4, which count as one
+    repeated(run_folder, first, "vafl", "network.t_comm=0")
+
+
+def test_the_beginning_of_a_run_is_repeated(run_folder: RunFolder) -> None:
+    first = run_folder("first", "rounds=6")
+    begun = run_folder("begun", "rounds=4", "speeds=replay", f"speeds.path={first}")
+    assert rows(begun) == rows(first)[:4]
+    assert summary(begun)["model_digest"] == summary(run_folder("short", "rounds=4"))["model_digest"]
+
+
+def test_a_run_that_was_stopped_is_repeated_as_far_as_it_came(run_folder: RunFolder) -> None:
+    first = run_folder("first", "rounds=4")
+    (first / "summary.json").unlink()
+    again = run_folder("again", "speeds=replay", f"speeds.path={first}")
+    assert rows(again) == rows(first)
+
+
+@pytest.fixture
+def refused(run_folder: RunFolder, bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    first = run_folder("first", "rounds=3")
+
+    def run(old: str = "", new: str = "", *overrides: str) -> str:
+        folder = tmp_path / "changed"
+        shutil.copytree(first, folder)
+        text = (folder / "rounds.csv").read_text()
+        assert old in text
+        (folder / "rounds.csv").write_text(text.replace(old, new, 1) if old else text)
+        capsys.readouterr()
+        command = [*SMALL, f"dataset.path={bundle}", f"hydra.run.dir={tmp_path / 'refused'}", "speeds=replay"]
+        assert run_command([*command, f"speeds.path={folder}", *overrides]) == 2
+        out = capsys.readouterr()
+        lines = (out.out + out.err).strip().splitlines()
+        assert len(lines) == 1
+        return lines[0].replace(str(folder), "FOLDER")
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("\n2,", "\n3,", "FOLDER/rounds.csv, row 3: expected round 2, got 3"),
+        ("[5, ", "[5.5, ", "FOLDER/rounds.csv, row 2: tau: expected a JSON list of whole numbers of at least 0, got"),
+        ("[5, ", "[-5, ", "FOLDER/rounds.csv, row 2: tau: expected a JSON list of whole numbers of at least 0, got"),
+        ("[5, ", "[5, 7, ", "FOLDER/rounds.csv, row 2: tau: 5 participants were recorded, this run has 4: a, b, c,"),
+        ("[0.01, ", "[NaN, ", "FOLDER/rounds.csv, row 2: lr: expected a JSON list of numbers of at least 0, got"),
+        (",30.0,30.0,", ",never,30.0,", "FOLDER/rounds.csv, row 2: sim_time: expected a number of at least 0, got"),
+        (",60.0,30.0,", ",60.0,nan,", "FOLDER/rounds.csv, row 3: duration: expected a number of at least 0, got 'nan'"),
+        (",90.0,30.0,", ",20.0,30.0,", "FOLDER/rounds.csv, row 4: sim_time: is before that of the row before"),
+        (",,\n", ",d,\n", "FOLDER/rounds.csv, row 2: party 'd' is none of this run's: a, b, c"),
+        (",,\n2", ",b,\n2", "FOLDER/rounds.csv, row 3: party: expected one in all rows or in none"),
+        (",tau,", ",taus,", "FOLDER/rounds.csv: column 'tau' is missing; expected the rounds.csv of a run folder"),
+    ],
+)
+def test_a_malformed_row_is_named(old: str, new: str, said: str, refused) -> None:
+    assert f"flexray: {said}" in refused(old, new)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("rounds=4", "rounds: 4 is more than the 3 that FOLDER recorded"),
+        ("speeds.path=nowhere", "speeds.path: cannot read"),
+        ("speeds.utilization=0.5", "speeds.utilization: not used with speeds=replay, which repeats what was recorded"),
+        ("algo=vafl", "algo: vafl is chosen, but FOLDER recorded another; expected algo=flex"),
+        ("algo=adaptive", "algo: adaptive is chosen, but FOLDER recorded another; expected algo=flex"),
+    ],
+)
+def test_what_does_not_fit_the_recording_is_refused(override: str, said: str, refused) -> None:
+    assert f"flexray: {said}" in refused("", "", override)
+
+
+def test_without_a_summary_rounds_are_not_taken_for_turns(run_folder: RunFolder, bundle: Path, tmp_path: Path, caplog):
+    first = run_folder("first", "algo=vafl", "rounds=3")
+    (first / "summary.json").unlink()
+    command = [*SMALL, f"dataset.path={bundle}", f"hydra.run.dir={tmp_path / 'no'}", "speeds=replay"]
+    assert run_command([*command, f"speeds.path={first}"]) == 2
+
+
+def test_an_unreadable_summary_is_refused(refused, tmp_path: Path, run_folder: RunFolder, bundle: Path) -> None:
+    first = run_folder("other", "rounds=3")
+    (first / "summary.json").write_text(json.dumps({})[:1])
+    assert "summary.json: cannot be read as JSON" in refused("", "", f"speeds.path={first}")
