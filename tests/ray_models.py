@@ -44,3 +44,10 @@ class EditingServer(nn.Linear):
         with torch.no_grad():
             x.mul_(2.0)
         return super().forward(x)
+
+
+class Normalized(nn.Sequential):
+    """Keeps running statistics, which are no parameters."""
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(nn.Linear(in_features, out_features), nn.BatchNorm1d(out_features))

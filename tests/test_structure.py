@@ -18,7 +18,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 PURE = ("simulation", "algorithms", "models", "optimizers.py", "theory.py", "phi.py", "training.py", "tasks.py")
 """Maths: no Ray, no Hydra, no files."""
 VIRTUAL = ("simulation", "algorithms", "driver", "party.py", "group.py", "server.py", "training.py")
-"""Where only virtual time is known."""
+"""Where no clock is read; with ``clock=wall``, flexray.wallclock is asked."""
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -55,6 +55,11 @@ def test_the_maths_knows_no_ray_and_no_hydra_and_nothing_above_it(path: Path) ->
 @pytest.mark.parametrize("path", [p for p in FILES if within(p, VIRTUAL)], ids=ids)
 def test_virtual_time_reads_no_wall_clock(path: Path) -> None:
     assert not {"time", "datetime"} & set(imports(path))
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if "flexray.wallclock" in imports(p)], ids=ids)
+def test_real_seconds_are_used_by_those_only_who_run_in_them(path: Path) -> None:
+    assert ids(path) in ("party.py", "group.py", "server.py", "driver/wall_rounds.py", "driver/wall_events.py")
 
 
 @pytest.mark.parametrize("path", FILES, ids=ids)

@@ -10,7 +10,7 @@ from typing import Any
 from flexray.algorithms.base import EventAlgorithm
 from flexray.algorithms.replay import ReplayRounds, ReplayTurns
 from flexray.errors import ConfigError, near_match
-from flexray.experiment import Experiment, LearningRateDecay
+from flexray.experiment import Experiment, LearningRateDecay, WallClock
 from flexray.recording import Recording, read_recording
 from flexray.values import shown
 
@@ -34,6 +34,8 @@ def with_clock(config: Mapping[str, Any], experiment: Experiment, algo: str, bas
         if kind == WALL:
             raise ConfigError("clock: speeds=replay repeats a run on the virtual clock; expected clock=virtual")
         return _replayed(config, experiment, algo, base_dir)
+    if kind == WALL:
+        return replace(experiment, wall=WallClock(config["rates"] == "static"), time_unit="seconds")
     return experiment
 
 

@@ -57,6 +57,17 @@ class LearningRateDecay:
 
 
 @dataclass(frozen=True)
+class WallClock:
+    """Real seconds are counted instead of units.
+
+    Args:
+        static_rates: Set static learning rates once the seconds of local iterations are known.
+    """
+
+    static_rates: bool = False
+
+
+@dataclass(frozen=True)
 class Experiment:
     """Everything that determines a run's numbers.
 
@@ -71,6 +82,7 @@ class Experiment:
         eval_every: Rounds between evaluations; None: once an epoch.
         eval_train: Evaluate the training samples, too.
         time_unit: What times are told in.
+        wall: Count real seconds; None: the virtual clock.
     """
 
     shared: Shared
@@ -83,6 +95,7 @@ class Experiment:
     eval_every: int | None = None
     eval_train: bool = True
     time_unit: str = "units"
+    wall: WallClock | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -60,7 +60,7 @@ class PartyGroup:
     def train(
         self,
         index: int,
-        orders: Sequence[tuple[int, float]],
+        orders: Sequence[Sequence[Any]],
         embed_next: bool,
         place: int,
         server: ServerReply,
@@ -70,7 +70,7 @@ class PartyGroup:
 
         Args:
             index: 0-based round.
-            orders: Local iterations and learning rate of each party of this group.
+            orders: Local iterations and learning rate of each party of this group: fields of an :class:`Order`.
             embed_next: Whether to return the embeddings of batch ``index + 1``.
             place: This group's place among all groups.
             server: The server's parameters theta_0 at the start of the round.

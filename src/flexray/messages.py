@@ -17,16 +17,35 @@ State = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How local iterations are taken in real time (``clock=wall``).
+
+    Args:
+        share: Share of the participant's own rate that it is left with, 0 to 1; with 0 it takes one iteration.
+        seconds: How long the computing lasts at least.
+        fill: Take as many iterations as fit ``seconds``, at least one, instead of the order's number.
+        rehearsal: It is the dummy round: the optimizer is to come out as it was.
+    """
+
+    share: float
+    seconds: float = 0.0
+    fill: bool = False
+    rehearsal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """What one participant is to do in a round.
 
     Args:
         tau: Number of local iterations; 0 leaves the participant as it is.
         lr: Learning rate eta.
+        pace: How to take them in real time; None on the virtual clock.
     """
 
     tau: int
     lr: float
+    pace: Pace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +59,7 @@ class Report:
         diverged_at: First local iteration whose loss was NaN or infinite; None if there was none.
         up_bytes: Bytes that went from the party to the server.
         down_bytes: Bytes that went from the server to the party.
+        unit_s: On the wall clock: seconds of computing per local iteration, rests not counted.
     """
 
     tau: int
@@ -48,6 +68,7 @@ class Report:
     diverged_at: int | None = None
     up_bytes: int = 0
     down_bytes: int = 0
+    unit_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from flexray.participants import ParticipantSpec, Shared, blame, digest, get_sta
 from flexray.phi import Phi
 from flexray.seeds import seed_torch
 from flexray.training import Trainer, trainable
+from flexray.wallclock import paced
 
 FITTED = "features."
 """Prefix of what features were fitted to, in a party's state."""
@@ -120,7 +121,8 @@ class Party:
         with blame(self.name, f"round {index + 1}"):
             seed_torch(self._seed, self.index, "train", index)
             predict = phi.predictor(self.index - 1)
-            return self._trainer.run(lambda: predict(self._embedding()), labels_b, order)
+            run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
+            return run(lambda: predict(self._embedding()), labels_b, order)
 
     def _embedding(self) -> Tensor:
         """Return the batch's embeddings under the current parameters, with their graph."""

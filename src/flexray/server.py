@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, Serv
 from flexray.participants import SERVER, SERVER_INDEX, Shared, blame, digest, get_state, set_state
 from flexray.seeds import seed_torch
 from flexray.training import Trainer, trainable
+from flexray.wallclock import paced
 
 
 class Server:
@@ -67,13 +69,18 @@ class Server:
         """Return theta_0 before the first round."""
         return self._reply(Report(0, 1.0))
 
-    def train(self, index: int, tau: int, lr: float, *replies: GroupReply) -> ServerReply:
-        """Run the server's local iterations of round ``index`` on the parties' embeddings and return theta_0."""
+    def train(self, index: int, order: Sequence[Any], *replies: GroupReply) -> ServerReply:
+        """Run the server's local iterations of round ``index`` on the parties' embeddings and return theta_0.
+
+        ``order`` has the fields of an :class:`Order`.
+        """
         embeddings_bo = _concatenate(replies)
         labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
-            report = self._trainer.run(lambda: self._forward(embeddings_bo), labels_b, Order(tau, lr))
+            given = Order(*order)
+            run = self._trainer.run if given.pace is None else paced(self._trainer, given.pace)
+            report = run(lambda: self._forward(embeddings_bo), labels_b, given)
             return self._reply(self._with_loss(report, embeddings_bo, labels_b))
 
     def _with_loss(self, report: Report, embeddings_bo: Tensor, labels_b: Tensor) -> Report:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,19 @@ from torch import Tensor, nn
 from flexray.messages import Order, Report
 from flexray.optimizers import LocalOptimizer, clip_gradients
 from flexray.tasks import Task
+
+
+class Pacer(Protocol):
+    """Decides in real time how many local iterations a round has, and when."""
+
+    taken: int
+
+    @property
+    def unit_s(self) -> float:
+        """Seconds of computing per local iteration."""
+
+    def iterations(self, tau: int) -> Iterator[int]:
+        """Yield once for each local iteration."""
 
 
 @dataclass
@@ -34,28 +48,40 @@ class Trainer:
     def __post_init__(self) -> None:
         self.optimizer = copy.deepcopy(self.optimizer)  # it may keep state, which is this participant's alone
 
-    def run(self, predict: Callable[[], Tensor], labels_b: Tensor, order: Order) -> Report:
+    def run(self, predict: Callable[[], Tensor], labels_b: Tensor, order: Order, pacer: Pacer | None = None) -> Report:
         """Take ``order.tau`` local iterations on one batch.
 
         Args:
             predict: Computes the batch's prediction [b, c] from the current parameters.
             labels_b: Labels of the batch.
             order: Number of iterations and learning rate.
+            pacer: Takes the place of the order's number on the wall clock.
         """
         losses: list[Tensor] = []
-        if order.tau and self.params:
+        tau = order.tau
+        if tau and self.params:
             step = self.optimizer.begin(self.params, order.lr)
-            for _ in range(order.tau):
+            for _ in range(tau) if pacer is None else pacer.iterations(tau):
                 loss = self.task.loss_fn(predict(), labels_b)
                 step(self._gradients(loss))
                 losses.append(loss.detach())
+            tau = tau if pacer is None else pacer.taken
         values = torch.stack(losses).tolist() if losses else []
         return Report(
-            tau=order.tau,
-            max_weight=self._max_weight(order),
+            tau=tau,
+            max_weight=self._max_weight(tau, order.lr),
             loss=values[0] if values else None,
             diverged_at=next((t for t, value in enumerate(values) if not math.isfinite(value)), None),
+            unit_s=0.0 if pacer is None else pacer.unit_s,
         )
+
+    def rehearse(self, predict: Callable[[], Tensor], labels_b: Tensor, order: Order, pacer: Pacer) -> Report:
+        """Run local iterations to time them: the optimizer comes out as it was, the parameters do not."""
+        kept = copy.deepcopy(self.optimizer)
+        try:
+            return self.run(predict, labels_b, order, pacer)
+        finally:
+            self.optimizer = kept
 
     def follow(self, embed: Callable[[], Tensor], grad_bo: Tensor, order: Order) -> Report:
         """Take one step along ``grad_bo``, the loss's gradient with respect to the embeddings (VAFL).
@@ -71,7 +97,7 @@ class Trainer:
             )
             self.optimizer.begin(self.params, order.lr)(self._clip(grads))
         diverged = None if bool(torch.isfinite(grad_bo).all()) else 0
-        return Report(order.tau, self._max_weight(order), diverged_at=diverged)
+        return Report(order.tau, self._max_weight(order.tau, order.lr), diverged_at=diverged)
 
     def step_with_input(self, loss: Tensor, input_bo: Tensor, order: Order) -> Tensor:
         """Take one step down ``loss`` and return its gradient with respect to ``input_bo``, both at the same point."""
@@ -81,8 +107,8 @@ class Trainer:
             self.optimizer.begin(params, order.lr)(self._clip(grads))
         return input_grad
 
-    def _max_weight(self, order: Order) -> float:
-        return self.optimizer.max_weight(order.tau, order.lr) if self.optimizer.in_theory else 1.0
+    def _max_weight(self, tau: int, lr: float) -> float:
+        return self.optimizer.max_weight(tau, lr) if self.optimizer.in_theory else 1.0
 
     def _clip(self, grads: Sequence[Tensor]) -> Sequence[Tensor]:
         return grads if self.clip_norm is None else clip_gradients(grads, self.clip_norm)

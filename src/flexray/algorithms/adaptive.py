@@ -49,7 +49,7 @@ class AdaptiveFlexVFL(FlexVFL):
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102
         tau = self.iterations_by_timeout(now)
-        return self.make_plan(now, tau, self.system.timeout_units, self._rates(now, tau))
+        return self.make_plan(now, tau, self.system.timeout_units, self._rates(now, tau), "fill")
 
     def _rates(self, now: Moment, tau_now: tuple[int, ...]) -> tuple[float, ...]:
         system = self.system

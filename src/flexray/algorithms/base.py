@@ -5,15 +5,19 @@ Every tuple holds the parties 1..K, then the server, unless its name says ``part
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, Self
 
 from flexray.errors import ConfigError
 from flexray.messages import Report
 from flexray.optimizers import LocalOptimizer
 from flexray.simulation.speeds import local_iterations, unit_time
+
+RealPace = Literal["fixed", "fill", "slowest"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,9 @@ class Plan:
         unit_times: Units per local iteration.
         end_units: Time at its end, if that is known exactly (replay); None: the duration after its start.
         utilization: CPU utilizations, if not those of the moment (replay).
+        pace: What a round means in real seconds. ``fixed``: everybody takes its tau, and the computing lasts as long as
+            planned; ``fill``: everybody takes as many as fit into that; ``slowest``: everybody takes its tau, and the
+            computing lasts until the slowest has.
     """
 
     tau: tuple[int, ...]
@@ -84,6 +91,7 @@ class Plan:
     unit_times: tuple[float, ...]
     end_units: float | None = None
     utilization: tuple[float, ...] | None = None
+    pace: RealPace = "fixed"
 
 
 class RoundAlgorithm(ABC):
@@ -105,6 +113,12 @@ class RoundAlgorithm(ABC):
     def preparation_units(self, now: Moment) -> float:
         """Return the simulated time that passes before the first round."""
         return 0.0
+
+    def for_system(self, system: System) -> Self:
+        """Return the same algorithm for these participants."""
+        other = copy.copy(self)
+        other.system = system
+        return other
 
     def iterations_by_timeout(self, now: Moment) -> tuple[int, ...]:
         """Return tau of every participant within the timeout, 0 for a frozen one."""
@@ -134,14 +148,19 @@ class RoundAlgorithm(ABC):
         return slowest
 
     def make_plan(
-        self, now: Moment, tau: Sequence[int], computing_units: float, lr: Sequence[float] | None = None
+        self,
+        now: Moment,
+        tau: Sequence[int],
+        computing_units: float,
+        lr: Sequence[float] | None = None,
+        pace: RealPace = "fixed",
     ) -> Plan:
         """Return the plan of a round that computes for ``computing_units``, then communicates.
 
-        The learning rates are the fixed ones unless ``lr`` is given.
+        The learning rates are the fixed ones unless ``lr`` is given; ``pace`` says what it means in real seconds.
         """
-        comm = self.system.round_comm_units
-        return Plan(tuple(tau), tuple(lr or self.system.lr), computing_units + comm, comm, self.unit_times(now))
+        comm, times = self.system.round_comm_units, self.unit_times(now)
+        return Plan(tuple(tau), tuple(lr or self.system.lr), computing_units + comm, comm, times, pace=pace)
 
 
 class EventAlgorithm(ABC):

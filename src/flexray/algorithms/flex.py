@@ -17,4 +17,4 @@ class FlexVFL(RoundAlgorithm):
     """Every participant runs as many local iterations as fit the timeout."""
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102
-        return self.make_plan(now, self.iterations_by_timeout(now), self.system.timeout_units)
+        return self.make_plan(now, self.iterations_by_timeout(now), self.system.timeout_units, pace="fill")

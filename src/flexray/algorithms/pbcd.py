@@ -12,4 +12,4 @@ class PBCD(RoundAlgorithm):
     """Every participant takes exactly one local iteration per round."""
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102
-        return self.make_plan(now, self.same_for_all(1), self.slowest_unit(now))
+        return self.make_plan(now, self.same_for_all(1), self.slowest_unit(now), pace="slowest")

@@ -23,4 +23,4 @@ class SyncMaxVFL(RoundAlgorithm):
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102
         tau = max(self.iterations_by_timeout(now))
-        return self.make_plan(now, self.same_for_all(tau), tau * self.slowest_unit(now))
+        return self.make_plan(now, self.same_for_all(tau), tau * self.slowest_unit(now), pace="slowest")

@@ -8,7 +8,7 @@ from typing import Any
 from flexray.algorithms.base import Moment, RoundAlgorithm
 from flexray.driver.base import GROUP, Driver, Pending, completed, new_record
 from flexray.experiment import Experiment
-from flexray.messages import EvalRecord, Order, RoundRecord
+from flexray.messages import EvalRecord, Order, Report, RoundRecord
 from flexray.participants import blame
 from flexray.runtime.base import Handle, Placement, Runtime
 
@@ -61,17 +61,26 @@ class RoundDriver(Driver):
         place, index = self._placement, record.round - 1
         replies = []
         for g, (host, group) in enumerate(zip(place.group_hosts, place.groups, strict=True)):
-            args = [index, [[orders[k].tau, orders[k].lr] for k in group], embed_next, g]
+            args = [index, [_fields(orders[k]) for k in group], embed_next, g]
             others = (*embeddings[:g], *embeddings[g + 1 :])  # the group has its own
             replies.append(self._runtime.call(host, [GROUP, "train", args], server, *others))
-        after = self._server("train", index, orders[-1].tau, orders[-1].lr, after=embeddings)
+        after = self._server("train", index, _fields(orders[-1]), after=embeddings)
         self._pending.append(Pending(record, (*replies, after)))
         return replies, after
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
-        *groups, server = values
-        reports = (*(report for group in groups for report in group.reports), server.report)
+        reports = self._reports_of(values)
         self._reports = reports if self._algorithm.needs_reports else None
         self._note_divergence(record, reports)
         up, down = tuple(r.up_bytes for r in reports[:-1]), tuple(r.down_bytes for r in reports[:-1])
-        return completed(record, server.report.loss, up, down)
+        return completed(record, reports[-1].loss, up, down)
+
+    @staticmethod
+    def _reports_of(values: list[Any]) -> tuple[Report, ...]:
+        *groups, server = values
+        return (*(report for group in groups for report in group.reports), server.report)
+
+
+def _fields(order: Order) -> list[Any]:
+    """Return an order without its class, which Ray would pickle."""
+    return [order.tau, order.lr] if order.pace is None else [order.tau, order.lr, order.pace]

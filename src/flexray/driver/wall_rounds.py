@@ -1,0 +1,134 @@
+"""Global rounds in real seconds (``clock=wall``).
+
+Nothing is submitted ahead: a round is planned when the one before has ended, since what happened in it, tau and the
+time, is known only then. Evaluations, and the embeddings that follow them, happen outside of the time that is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from flexray.algorithms.adaptive import static_rates
+from flexray.algorithms.base import Plan, RoundAlgorithm
+from flexray.driver.base import GROUP, new_record
+from flexray.driver.rounds import RoundDriver
+from flexray.experiment import Experiment, WallClock
+from flexray.messages import EvalRecord, Order, Pace, Report, RoundRecord
+from flexray.participants import blame
+from flexray.runtime.base import Placement, Runtime
+from flexray.wallclock import Timer
+
+DUMMY_S = 0.25
+"""Longest time that a participant computes in the dummy round."""
+
+
+class WallRoundDriver(RoundDriver):
+    """Rounds that really last; participants are throttled and report how far they came."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        runtime: Runtime,
+        placement: Placement,
+        algorithm: RoundAlgorithm,
+        wall: WallClock,
+    ) -> None:
+        super().__init__(experiment, runtime, placement, algorithm)
+        self._wall = wall
+        self._timer = Timer()
+        self._slower = relative_times(experiment)
+        self._shares: tuple[float, ...] = ()
+
+    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
+        self._evaluate(0)
+        yield from self._read(0)
+        self._measure_base_times()
+        embeddings, server = self._all_groups("embed", 0), self._server("start")
+        self._runtime.get([*embeddings, server])
+        done = 0
+        while done != limit and not self._stopping:
+            now = self._moment(done)
+            with blame("algo", f"round {done + 1}"):
+                plan = self._algorithm.plan(now)
+            start = self._clock.now
+            if not self._fits(start + plan.duration_units):
+                break
+            done += 1
+            evaluated = self._is_eval(done, last=done == limit)
+            self._shares = shares(now.utilization, self._slower)
+            orders = self._orders(plan)
+            self._timer = Timer()
+            record = new_record(done, start, start, plan, orders, now.utilization)
+            embeddings, server = self._submit(record, orders, not evaluated, embeddings, server)
+            yield from self._read(0)
+            if evaluated:
+                self._evaluate(done)
+                embeddings = self._all_groups("embed", done) if done != limit else []
+                yield from self._read(0)
+        yield from self._read_all(done, limit)
+
+    def _orders(self, plan: Plan) -> list[Order]:
+        seconds = 0.0 if plan.pace == "slowest" else plan.duration_units - plan.comm_units
+        return [
+            replace(order, pace=Pace(share, seconds, fill=plan.pace == "fill"))
+            for order, share in zip(super()._orders(plan), self._shares, strict=True)
+        ]
+
+    def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
+        """Wait for the slowest link, then read the clock."""
+        self._timer.sleep(record.comm_units)
+        duration = self._timer.now()
+        record = super()._complete(record, values)
+        reports = self._reports_of(values)
+        for k, report in enumerate(reports):
+            self._iterations[k] += report.tau - record.tau[k]  # the plan's number was counted
+        unit_times = tuple(
+            r.unit_s / share if share else r.unit_s for r, share in zip(reports, self._shares, strict=True)
+        )
+        return replace(
+            record,
+            sim_time=self._clock.advance(duration),
+            duration=duration,
+            tau=tuple(report.tau for report in reports),
+            unit_times=unit_times,
+        )
+
+    def _measure_base_times(self) -> None:
+        """Time a dummy round, which changes nothing, and tell the algorithm the seconds of a local iteration."""
+        states = self._runtime.get(self._all_groups("states")), self._runtime.get([self._server("state")])
+        system, shared = self._algorithm.system, self._placement
+        pace = Pace(1.0, min(DUMMY_S, system.timeout_units), fill=True, rehearsal=True)
+        orders = [Order(0 if frozen else 1, lr, pace) for frozen, lr in zip(system.frozen, system.lr, strict=True)]
+        record = replace(_EMPTY, round=1)
+        self._submit(record, orders, False, self._all_groups("embed", 0), self._server("start"))
+        reports = self._reports_of(self._runtime.get(self._pending.pop().handles))
+        restored = [
+            self._runtime.call(host, [GROUP, "restore", [state]])
+            for host, state in zip(shared.group_hosts, states[0], strict=True)
+        ]
+        self._runtime.get([*restored, self._server("restore", states[1][0])])
+        system = replace(system, base_units=self._base_times(reports))
+        if self._wall.static_rates:
+            system = replace(system, lr=static_rates(system))
+        self._algorithm = self._algorithm.for_system(system)
+
+    def _base_times(self, reports: tuple[Report, ...]) -> tuple[float, ...]:
+        """Return seconds per local iteration; for those who take none, the slowest one's."""
+        slowest = max(report.unit_s for report in reports) or 1.0
+        return tuple((report.unit_s or slowest) * slow for report, slow in zip(reports, self._slower, strict=True))
+
+
+_EMPTY = RoundRecord(0, 0.0, 0.0, 0.0, (), (), (), 0.0, (), 0.0, 0, (), ())
+
+
+def relative_times(experiment: Experiment) -> tuple[float, ...]:
+    """Return how many times slower than the fastest each participant is made, at equal utilization."""
+    base = experiment.speeds.base_units
+    return tuple(b / min(base) for b in base)
+
+
+def shares(utilization: tuple[float, ...], slower: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the share of its own rate that each participant is left with."""
+    return tuple((1.0 - min(1.0, max(0.0, c))) / slow for c, slow in zip(utilization, slower, strict=True))

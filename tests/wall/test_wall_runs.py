@@ -1,0 +1,86 @@
+"""``clock=wall`` in one process: real seconds, measured tau, and the same numbers when replayed."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from flexray.run import run_command
+
+from .conftest import SMALL, RunFolder, repeated, rows, summary
+
+FAST = ("clock=wall", "timeout=0.02", "network.t_comm=0.005", "rounds=5")
+
+
+def taus(folder: Path) -> list[list[int]]:
+    return [json.loads(row["tau"]) for row in rows(folder)]
+
+
+@pytest.mark.parametrize("algo", ["flex", "adaptive", "sync_min", "sync_max", "pbcd"])
+def test_a_wall_run_is_repeated_on_the_virtual_clock(algo: str, run_folder: RunFolder) -> None:
+    first = run_folder("first", f"algo={algo}", "speeds=google_mean", *FAST)
+    repeated(run_folder, first, algo)
+    found = summary(first)
+    assert (found["time_unit"], found["rounds"]) == ("seconds", 5)
+    assert found["sim_time"] == pytest.approx(math.fsum(float(row["duration"]) for row in rows(first)))
+    for row, tau in zip(rows(first), taus(first), strict=True):
+        together = 4 * 0.02 if algo in ("flex", "adaptive", "sync_min") else 0.0  # a process runs them in turn
+        assert float(row["duration"]) >= together + 0.005
+        assert min(tau) >= 1
+        assert len(set(tau)) == 1 or algo in ("flex", "adaptive")
+        assert algo != "pbcd" or set(tau) == {1}
+
+
+def test_a_longer_unit_time_throttles(run_folder: RunFolder) -> None:
+    tau = {}
+    for unit in (1, 4):
+        folder = run_folder(
+            f"unit-{unit}", "speeds=uniform", f"speeds.unit_time=[{unit},1,1,1]", *FAST, "timeout=0.1", "rounds=2"
+        )
+        tau[unit] = sum(t[0] for t in taus(folder))
+    assert tau[4] / tau[1] == pytest.approx(0.25, abs=0.1)
+
+
+@pytest.mark.parametrize("algo", ["flex", "adaptive", "sync_min"])
+def test_who_is_frozen_takes_no_iterations(algo: str, run_folder: RunFolder) -> None:
+    first = run_folder("first", f"algo={algo}", "frozen=[b]", *FAST)
+    repeated(run_folder, first, algo, "frozen=[b]")
+    assert {tau[1] for tau in taus(first)} == {0}
+
+
+def test_at_full_utilization_one_iteration_is_taken(run_folder: RunFolder) -> None:
+    first = run_folder("first", "speeds=uniform", "speeds.utilization={c:1,default:0}", *FAST)
+    assert {tau[2] for tau in taus(first)} == {1}
+
+
+@pytest.mark.parametrize("algo", ["sync_max", "pbcd"])
+def test_waiting_for_ever_is_refused(algo: str, bundle: Path, tmp_path: Path) -> None:
+    command = [*SMALL, f"dataset.path={bundle}", f"hydra.run.dir={tmp_path / 'no'}", f"algo={algo}", *FAST]
+    assert run_command([*command, "speeds=uniform", "speeds.utilization={c:1,default:0}"]) == 2
+
+
+def test_kept_optimizer_state_statistics_and_decay_survive_the_dummy_round(run_folder: RunFolder) -> None:
+    kept = (
+        "optimizer=adam", "optimizer.keep_state=true", "++parties.c.model._target_=ray_models.Normalized",
+        "lr_decay.milestones=[3]",
+    )  # fmt: skip
+    first = run_folder("first", "speeds=google_mean", *kept, *FAST)
+    again = repeated(run_folder, first, "flex", *kept)
+    assert (first / "checkpoints/final/c.safetensors").read_bytes() == (
+        again / "checkpoints/final/c.safetensors"
+    ).read_bytes()
+
+
+def test_static_rates_come_from_the_dummy_round(run_folder: RunFolder) -> None:
+    first = run_folder("first", "rates=static", "speeds=uniform", *FAST, "optimizer=sgd", "adaptive.A=1")
+    lr = json.loads(rows(first)[0]["lr"])
+    assert all(1 / rate == pytest.approx(round(1 / rate)) and 1 / rate > 20 for rate in lr)
+    repeated(run_folder, first, "flex", "optimizer=sgd")
+
+
+def test_max_time_is_in_seconds(run_folder: RunFolder) -> None:
+    first = run_folder("first", *FAST[:3], "max_time=0.5")
+    assert 1 <= summary(first)["rounds"] <= 6
