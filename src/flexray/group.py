@@ -21,6 +21,7 @@ from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, Serv
 from flexray.participants import ParticipantSpec, Shared
 from flexray.party import Party
 from flexray.phi import Phi
+from flexray.wallclock import Timer
 
 
 class PartyGroup:
@@ -96,14 +97,18 @@ class PartyGroup:
                 param.copy_(vector[start : start + param.numel()].view_as(param))
                 start += param.numel()
 
-    def first_turn(self, place: int) -> Turn:
+    def first_turn(self, place: int, timed: bool = False) -> Turn:
         """VAFL: embed the first batch of party ``place`` of this group."""
-        return Turn(self._embed_turn(place, 0), Report(0, 1.0))
+        timer = Timer() if timed else None
+        block_bo = self._embed_turn(place, 0)
+        return Turn(block_bo, Report(0, 1.0), timer.now() if timer else 0.0)
 
     def follow(self, place: int, turn: int, order: Order, answer: Answer) -> Turn:
         """VAFL: let party ``place`` of this group end turn ``turn`` and embed the batch of its next."""
+        timer = Timer() if order.pace else None
         report = self.parties[place].follow(answer.grad_bo, order, turn)
-        return Turn(self._embed_turn(place, turn + 1), report)
+        block_bo = self._embed_turn(place, turn + 1)
+        return Turn(block_bo, report, timer.now() if timer else 0.0)
 
     def _embed_turn(self, place: int, turn: int) -> FloatArray:
         party = self.parties[place]

@@ -94,10 +94,14 @@ class ServerReply:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """VAFL: a party's embeddings [b, o_k] of the batch of its next turn, and its report on the turn before."""
+    """VAFL: a party's embeddings [b, o_k] of the batch of its next turn, and its report on the turn before.
+
+    On the wall clock ``compute_s`` are the seconds that both took.
+    """
 
     block_bo: FloatArray
     report: Report
+    compute_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,22 @@ def test_a_wall_run_is_repeated_on_the_virtual_clock(algo: str, run_folder: RunF
         assert algo != "pbcd" or set(tau) == {1}
 
 
+def test_wall_turns_are_repeated_in_their_order(run_folder: RunFolder) -> None:
+    speed = ("speeds=uniform", "speeds.utilization={a:0.9,default:0}", "network.t_comm={a:0.02,default:0.005}")
+    first = run_folder("first", "algo=vafl", *FAST, *speed, "rounds=30", "eval_every=7")
+    repeated(run_folder, first, "vafl", "eval_every=7", speed[-1])
+    found = rows(first)
+    turns = [row["party"] for row in found]
+    assert sorted(set(turns)) == ["a", "b", "c"]
+    assert turns.count("a") < min(turns.count("b"), turns.count("c"))
+    for row in found:
+        assert float(row["duration"]) >= (0.02 if row["party"] == "a" else 0.005)
+    for party in "abc":  # a turn begins when the one before ended
+        own = [row for row in found if row["party"] == party]
+        total = math.fsum(float(row["duration"]) for row in own)
+        assert total == pytest.approx(float(own[-1]["sim_time"]))
+
+
 def test_a_longer_unit_time_throttles(run_folder: RunFolder) -> None:
     tau = {}
     for unit in (1, 4):
@@ -44,7 +60,7 @@ def test_a_longer_unit_time_throttles(run_folder: RunFolder) -> None:
     assert tau[4] / tau[1] == pytest.approx(0.25, abs=0.1)
 
 
-@pytest.mark.parametrize("algo", ["flex", "adaptive", "sync_min"])
+@pytest.mark.parametrize("algo", ["flex", "adaptive", "sync_min", "vafl"])
 def test_who_is_frozen_takes_no_iterations(algo: str, run_folder: RunFolder) -> None:
     first = run_folder("first", f"algo={algo}", "frozen=[b]", *FAST)
     repeated(run_folder, first, algo, "frozen=[b]")
@@ -56,7 +72,7 @@ def test_at_full_utilization_one_iteration_is_taken(run_folder: RunFolder) -> No
     assert {tau[2] for tau in taus(first)} == {1}
 
 
-@pytest.mark.parametrize("algo", ["sync_max", "pbcd"])
+@pytest.mark.parametrize("algo", ["sync_max", "pbcd", "vafl"])
 def test_waiting_for_ever_is_refused(algo: str, bundle: Path, tmp_path: Path) -> None:
     command = [*SMALL, f"dataset.path={bundle}", f"hydra.run.dir={tmp_path / 'no'}", f"algo={algo}", *FAST]
     assert run_command([*command, "speeds=uniform", "speeds.utilization={c:1,default:0}"]) == 2

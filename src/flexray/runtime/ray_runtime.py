@@ -94,6 +94,10 @@ class RayRuntime(Runtime):
         except RayError as error:
             raise unwrap(error) from None
 
+    def first(self, handles: Sequence[Handle], timeout_s: float | None) -> int | None:  # noqa: D102
+        ready, _ = ray.wait(list(handles), num_returns=1, timeout=timeout_s)
+        return list(handles).index(ready[0]) if ready else None
+
 
 class DriverActor:
     """Runs drivers, one after another, and streams their records."""
