@@ -14,9 +14,10 @@ import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+DEPENDENT = re.compile("predict|replay")
 SHELL = [text.splitlines() for kind, text in BLOCKS if kind == "bash"]
-UNITS = [unit for lines in SHELL for unit in ([lines] if any("predict" in x for x in lines) else [[x] for x in lines])]
-"""Commands that are tested together: a prediction needs the run before it."""
+UNITS = [unit for lines in SHELL for unit in ([lines] if DEPENDENT.search("".join(lines)) else [[x] for x in lines])]
+"""Commands that are tested together: a prediction and a replay need the run before them."""
 MODULES = [text for kind, text in BLOCKS if kind == "python"]
 
 
@@ -34,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def with_marks(commands: list[str]) -> Any:
     """Mark the commands that start Ray."""
-    needs_ray = any("flexray.run" in c and "cluster=inline" not in c and "--help" not in c for c in commands)
+    needs_ray = any("flexray.run " in c and "cluster=inline" not in c and "--help" not in c for c in commands)
     return pytest.param(commands, marks=pytest.mark.ray if needs_ray else [], id=commands[-1])
 
 

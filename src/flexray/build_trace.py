@@ -41,11 +41,14 @@ def trace_speeds(
         raise ConfigError("speeds.sample_units: expected the units that a sample lasts, for speeds.advance=time")
     known = trace_info(path).machines
     machines = _machines(node["machines"], known, names, seed, str(node["path"]))
-    cpu_kt = np.array(read_trace(path, machines).cpu_mt)
+    trace = read_trace(path, machines)
+    cpu_kt = np.array(trace.cpu_mt)
     for k, constant in _constant(node["utilization"], names).items():
         cpu_kt[k] = constant
     units = 1.0 if sample_units is None else positive("speeds.sample_units", sample_units)
-    return TraceSpeeds(base, cpu_kt, str(node["path"]), cast(Advance, advance), units, cast(AtEnd, at_end))
+    return TraceSpeeds(
+        base, cpu_kt, str(node["path"]), cast(Advance, advance), units, cast(AtEnd, at_end), trace.synthetic
+    )
 
 
 def _path(given: Any, base_dir: Path) -> str:

@@ -112,6 +112,7 @@ class Session:
 def _build(cfg: DictConfig, chosen: Any) -> Job:
     """Build a job and say what it is."""
     from flexray.build import build
+    from flexray.simulation.trace_speeds import TraceSpeeds
 
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     check_keys(plain)
@@ -122,6 +123,9 @@ def _build(cfg: DictConfig, chosen: Any) -> Job:
     outline = job.experiment.shared.outline
     if outline.source == "synthetic":
         log.warning("the data is SYNTHETIC: no figure of this run says anything about real data")
+    speeds = job.experiment.speeds
+    if isinstance(speeds, TraceSpeeds) and speeds.synthetic:
+        log.warning("the trace %s is SYNTHETIC: generated, not measured", speeds.source)
     if job.progress:
         many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
         names = ", ".join(outline.parties[:6]) + (", ..." if len(outline.parties) > 6 else "")

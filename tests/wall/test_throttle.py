@@ -110,5 +110,5 @@ def test_the_share_on_the_machines_clock(unit_s: float, rounds: int) -> None:
             threading.Event().wait(unit_s)
             busy += time.perf_counter() - started
         taken += throttle.taken
-    assert busy / (time.perf_counter() - begun) == pytest.approx(1 - c, abs=0.05)
+    assert busy / (time.perf_counter() - begun) == pytest.approx(1 - c, abs=0.1)  # 0.05 when idle
     assert taken >= rounds

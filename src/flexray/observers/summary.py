@@ -15,6 +15,8 @@ from rich.table import Table
 from flexray.build import Job
 from flexray.messages import Ended, EvalRecord, Record, RoundRecord
 from flexray.observers.base import Observer
+from flexray.simulation.speeds import Speeds
+from flexray.simulation.trace_speeds import TraceSpeeds
 
 PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
 
@@ -60,6 +62,7 @@ class SummaryObserver(Observer):
             "algo": self._job.algo,
             "dataset": self._job.dataset,
             "data_source": x.shared.outline.source,
+            "trace": _trace(x.speeds),
             "status": "diverged" if diverged else "completed",
             "divergence": None if diverged is None else vars(diverged),
             "num_parties": len(self._names),
@@ -97,6 +100,12 @@ class SummaryObserver(Observer):
             "party_threads": plan.threads,
             "machine_cpus": os.cpu_count(),
         }
+
+
+def _trace(speeds: Speeds) -> dict[str, Any] | None:
+    if not isinstance(speeds, TraceSpeeds):
+        return None
+    return {"path": speeds.source, "source": "synthetic" if speeds.synthetic else "files"}
 
 
 def versions() -> dict[str, str]:

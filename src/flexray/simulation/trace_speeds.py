@@ -29,6 +29,7 @@ class TraceSpeeds(Speeds):
         advance: ``round``: one sample per global round (VAFL: per turn of a party), as in the paper. ``time``: the
             sample that holds at the simulated time.
         sample_units: Units that one sample lasts, for ``time``.
+        synthetic: Whether the trace was generated.
         at_end: After the last sample start again (``wrap``), keep it (``hold``) or stop with an ``error``.
     """
 
@@ -38,6 +39,7 @@ class TraceSpeeds(Speeds):
     advance: Advance = "round"
     sample_units: float = 1.0
     at_end: AtEnd = "wrap"
+    synthetic: bool = False
 
     @property
     def base_units(self) -> tuple[float, ...]:  # noqa: D102

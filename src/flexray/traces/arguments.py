@@ -53,18 +53,27 @@ def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add("files", metavar="FILES", nargs="+", type=Path, help="files, or folders of them, gzipped or not; all are added")
     add("-o", "--output", metavar="OUT.parquet", type=Path, required=True, help="the trace to write")
     add("--machine-events", metavar="FILE", type=Path, help="google2011, google2019: the machines' capacities")
-    add(
-        "--unit",
-        choices=("fraction", "percent"),
-        help="what values are in; never guessed (default: fraction, or as the format is defined)",
-    )
+    add("--unit", choices=("fraction", "percent"),
+        help="what values are in; never guessed (default: fraction, or as the format is defined)")  # fmt: skip
     add("--step", metavar="SECONDS", type=_whole, help="length of a window (default: 300; wide, long: as in the file)")
-    repair = parser.add_argument_group("repairs (all are counted, printed and kept in the trace file)")
-    add = repair.add_argument
+    _add_repairs(parser.add_argument_group("repairs (all are counted, printed and kept in the trace file)"))
+    add = parser.add_argument_group("more").add_argument
+    add("--max-machines", metavar="N", type=_whole, default=15_000,
+        help="leave out machines beyond the first N that appear, which bounds memory (default: 15000)")  # fmt: skip
+    add("--keep-in-alloc", action="store_true",
+        help="google2019: also count tasks inside allocs, although the alloc's own row has their usage")  # fmt: skip
+    add("--source", metavar="TEXT", default="", help="where the data comes from (default: format and file names)")
+    add("--workers", metavar="N", type=_whole, default=os.cpu_count() or 1,
+        help="files read at once (default: as many as there are cores)")  # fmt: skip
+
+
+def _add_repairs(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     add("--fill", choices=("hold", "zero", "drop"), default="hold",
         help="a window without a usable value: hold the value before (default), 0, or drop the machine")  # fmt: skip
     add("--above-one", choices=("clip", "fill", "refuse"),
-        help="values above 1: cut to 1, fill like missing ones, or refuse (default: clip where the format fixes the unit, else refuse)")  # noqa: E501 - help  # fmt: skip
+        help="values above 1: cut to 1, fill like missing ones, or refuse"
+        " (default: clip where the format fixes the unit, else refuse)")  # fmt: skip
     add("--idle", choices=("zero", "gap"), default="zero",
         help="Google formats: windows in which no task ran on a machine that was there (default: zero)")  # fmt: skip
     add("--min-coverage", metavar="FRACTION", type=_fraction, default=0.0,
@@ -72,20 +81,6 @@ def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add("--min-machines", metavar="N", type=_whole, default=1,
         help="fail if fewer machines are left, say parties plus one for the server (default: 1)")  # fmt: skip
     add("--strict", action="store_true", help="repair nothing: fail at any fault, naming the first")
-    more = parser.add_argument_group("more")
-    add = more.add_argument
-    add("--max-machines", metavar="N", type=_whole, default=15_000,
-        help="leave out machines beyond the first N that appear, which bounds memory (default: 15000)")  # fmt: skip
-    add("--keep-in-alloc", action="store_true",
-        help="google2019: also count tasks inside allocs, although the alloc's own row has their usage")  # fmt: skip
-    add("--source", metavar="TEXT", default="", help="where the data comes from (default: format and file names)")
-    add(
-        "--workers",
-        metavar="N",
-        type=_whole,
-        default=os.cpu_count() or 1,
-        help="files read at once (default: all cores)",
-    )
 
 
 def _add_describe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -64,7 +64,9 @@ def _import(options: argparse.Namespace, console: Console) -> None:
         result = import_trace(options.format, request, options.output, options.source, options.strict)
     console.print(reports.cleaning_table(result.counts.number, result.counts.first, result.policy))
     if options.format == "google2019" and options.machine_events is None:
-        console.print("No --machine-events: every machine counts as capacity 1, the largest of the cell.")
+        console.print(
+            "No --machine-events: every machine counts as capacity 1, the largest of the cell.", soft_wrap=True
+        )
     days = result.length * result.step_s / DAY_S
     span = f"{result.machines:,} machines x {result.length:,} samples of {result.step_s:g} s ({days:.2f} days)"
     console.print(f"{options.output}: {span}", markup=False, highlight=False, soft_wrap=True)

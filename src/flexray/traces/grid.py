@@ -38,7 +38,7 @@ class Grid:
         self.first, self.last = 1 << 62, -1
         self._numbers: dict[object, int] = {}
         self._sums: dict[tuple[int, int], FloatArray] = {}
-        self._counts: dict[tuple[int, int], npt.NDArray[np.uint16]] = {}
+        self._counts: dict[tuple[int, int], npt.NDArray[np.uint32]] = {}
         self._marks: dict[tuple[int, int], npt.NDArray[np.uint8]] = {}
 
     def numbers(self, names: Sequence[object]) -> IntArray:
@@ -68,7 +68,7 @@ class Grid:
             self._sums[key] = np.zeros(HEIGHT * WIDTH)
             self._marks[key] = np.zeros(HEIGHT * WIDTH, np.uint8)
             if self._counting:
-                self._counts[key] = np.zeros(HEIGHT * WIDTH, np.uint16)
+                self._counts[key] = np.zeros(HEIGHT * WIDTH, np.uint32)
         np.add.at(self._sums[key], place_n, value_n)
         marks = self._marks[key]
         if bad_n.any():
@@ -76,7 +76,7 @@ class Grid:
             place_n = place_n[~bad_n]
         marks[place_n] |= VALID
         if self._counting:
-            np.add.at(self._counts[key], place_n, np.uint16(1))
+            np.add.at(self._counts[key], place_n, np.uint32(1))
 
     def rows(self) -> Iterator[tuple[str, FloatArray, npt.NDArray[np.uint8]]]:
         """Yield per machine, by name, its sums (means, if counting) and marks: 0, or VALID and BAD combined."""

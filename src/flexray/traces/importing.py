@@ -95,11 +95,14 @@ def expand(paths: Sequence[Path]) -> tuple[Path, ...]:
 
 def _ending(path: Path) -> bytes | None:
     """Return checksum and size of what a gzip file holds, None for an empty one or another file."""
-    with path.open("rb") as file:
-        if file.read(2) != GZIP or path.stat().st_size < 18:
-            return None
-        file.seek(-8, os.SEEK_END)
-        ending = file.read()
+    try:
+        with path.open("rb") as file:
+            if file.read(2) != GZIP or path.stat().st_size < 18:
+                return None
+            file.seek(-8, os.SEEK_END)
+            ending = file.read()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     return ending if any(ending[4:]) else None
 
 

@@ -10,11 +10,9 @@ import numpy as np
 
 from flexray.errors import DataError
 from flexray.simulation.trace_files import TIMES, is_long
-from flexray.traces.chunks import CHUNK_BYTES, Chunk, Columns, Progress, chunks, floats, read_columns
+from flexray.traces.chunks import Chunk, Columns, Progress, chunks, floats, read_columns
 from flexray.traces.records import csv_table, split_header
 from flexray.traces.samples import Samples
-
-WIDE_CHUNK_BYTES = CHUNK_BYTES // 4
 
 
 def headerless(path: Path, columns: Columns, progress: Progress | None = None) -> Iterator[Samples]:
@@ -61,7 +59,7 @@ def wide(path: Path, progress: Progress | None = None) -> Iterator[Samples]:
         DataError: The header is another, names a machine twice, or a row cannot be parsed.
     """
     header: list[str] = []
-    for chunk in chunks(path, WIDE_CHUNK_BYTES, progress):
+    for chunk in chunks(path, progress=progress):
         if chunk.line == 1:
             header, chunk = split_header(chunk)
             _check_wide(path, header)
