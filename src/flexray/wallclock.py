@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from torch import Tensor
 
 from flexray.messages import Order, Pace, Report
 from flexray.training import Trainer
 
+T = TypeVar("T")
 GRAIN_S = 0.001
 """Shorter rests are put off and added up: a processor cannot be given back more briefly with any accuracy."""
 
@@ -98,6 +100,15 @@ def paced(trainer: Trainer, pace: Pace) -> Callable[[Callable[[], Tensor], Tenso
     """Return what runs the local iterations of a round in real time, in place of :meth:`Trainer.run`."""
     run = trainer.rehearse if pace.rehearsal else trainer.run
     return lambda predict, labels_b, order: run(predict, labels_b, order, Throttle(pace))
+
+
+def rested(compute: Callable[[], T], pace: Pace | None, clock: Clock | None = None) -> T:
+    """Return what ``compute`` does, after a rest that leaves it the pace's share of the time."""
+    timer = Timer(clock)
+    result = compute()
+    if pace is not None and pace.share > 0:
+        timer.sleep(timer.now() * (1 - pace.share) / pace.share)
+    return result
 
 
 class Timer:

@@ -9,7 +9,7 @@ import pytest
 
 from flexray.messages import Pace
 from flexray.simulation.speeds import local_iterations
-from flexray.wallclock import Clock, Throttle, Timer
+from flexray.wallclock import Clock, Throttle, Timer, rested
 
 
 class OwnClock(Clock):
@@ -112,3 +112,16 @@ def test_the_share_on_the_machines_clock(unit_s: float, rounds: int) -> None:
         taken += throttle.taken
     assert busy / (time.perf_counter() - begun) == pytest.approx(1 - c, abs=0.1)  # 0.05 when idle
     assert taken >= rounds
+
+
+def test_other_computing_rests_too() -> None:
+    clock = OwnClock()
+
+    def compute() -> str:
+        clock.time += 2.0
+        return "done"
+
+    assert rested(compute, Pace(0.25), clock) == "done"
+    assert clock.slept == [6.0]
+    assert rested(compute, Pace(0.0), clock) == rested(compute, None, clock) == "done"
+    assert clock.slept == [6.0]
