@@ -23,11 +23,28 @@ def flexray(*arguments: str, cwd: Path, timeout: float = 150) -> subprocess.Comp
     )  # fmt: skip
 
 
-def ray_processes() -> list[str]:
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if line.startswith("ray::Host") or line.startswith("ray::Driver")]
+def ray_processes() -> set[str]:
+    """Return process IDs and names of all drivers and hosts on this machine."""
+    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    return {line.strip() for line in listed.splitlines() if " ray::Host" in line or " ray::Driver" in line}
 
 
+@pytest.fixture
+def _nothing_left() -> Iterator[None]:
+    """Check that a test's commands leave no actor behind, beside those that other tests keep warm."""
+    before = {line.split()[0] for line in ray_processes()}
+    yield
+    assert {line.split()[0] for line in ray_processes()} <= before
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Return a folder with a short path: Ray puts sockets into it."""
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.mark.usefixtures("_nothing_left")
 def test_the_default_run(tmp_path: Path) -> None:
     done = flexray("hydra.run.dir=out", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -38,9 +55,9 @@ def test_the_default_run(tmp_path: Path) -> None:
     assert len(summary["cluster"]["hosts"]) == 5
     assert "round 500" in done.stdout
     assert summary["wall_s"] < 120  # a generous multiple of what an idle machine needs
-    assert not ray_processes()
 
 
+@pytest.mark.usefixtures("_nothing_left")
 def test_a_failing_model_exits_with_1_and_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import torch\n\nclass Net(torch.nn.Linear):\n    def forward(self, x):\n        raise KeyError('lost')\n"
@@ -50,14 +67,6 @@ def test_a_failing_model_exits_with_1_and_leaves_nothing_behind(tmp_path: Path) 
     told = done.stdout + done.stderr
     assert told.count("Traceback (most recent call last)") == 1, told
     assert "flexray: upper_left failed in a first forward pass: KeyError: 'lost'" in told
-    assert not ray_processes()
-
-
-@pytest.fixture
-def short_folder() -> Iterator[Path]:
-    """Return a folder with a short path: Ray puts sockets into it."""
-    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 def test_a_running_cluster_is_joined(tmp_path: Path, short_folder: Path) -> None:
