@@ -5,6 +5,7 @@ What is wrong with a file is told with its name and the line: a gzip that ends t
 
 from __future__ import annotations
 
+import importlib
 import re
 import tarfile
 import zlib
@@ -25,6 +26,17 @@ CHUNK_BYTES = 1 << 23
 BLOCK_BYTES = 1 << 20
 """Smaller blocks cost more in handing Python's lock to and fro than they save in copying."""
 GZIP = b"\x1f\x8b"
+
+
+def _inflater() -> Any:
+    """Return isal's version of zlib, which is thrice as quick, or zlib itself where there is no isal."""
+    try:
+        return importlib.import_module("isal.isal_zlib")
+    except ImportError:
+        return zlib
+
+
+inflating = _inflater()
 
 Progress = Callable[[int], None]
 
@@ -61,7 +73,7 @@ def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None
             parts, held = [block[cut:]], len(block) - cut
             yield Chunk(path, data, line)
             line += data.count(b"\n")
-    except (EOFError, zlib.error, tarfile.TarError) as error:
+    except (EOFError, zlib.error, inflating.error, tarfile.TarError) as error:
         line += b"".join(parts).count(b"\n")
         raise DataError(f"{path}: line {line}: the gzip data ends too early or is damaged ({error})") from error
     except OSError as error:
@@ -90,7 +102,7 @@ def _raw(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
 
 def _gunzip(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
     """Inflate all members; Python's own gzip module reads in steps too small to be quick."""
-    inflate, inside = zlib.decompressobj(wbits=31), False
+    inflate, inside = inflating.decompressobj(wbits=31), False
     for block in _raw(file, progress):
         rest = block if inside else block.lstrip(b"\0")
         while rest:
@@ -99,7 +111,7 @@ def _gunzip(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
             rest = inflate.unconsumed_tail
             if inflate.eof:
                 rest = inflate.unused_data.lstrip(b"\0")
-                inflate, inside = zlib.decompressobj(wbits=31), False
+                inflate, inside = inflating.decompressobj(wbits=31), False
     if inside:
         raise EOFError("no end marker")
 

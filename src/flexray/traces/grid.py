@@ -43,11 +43,14 @@ class Grid:
 
     def numbers(self, names: Sequence[object]) -> IntArray:
         """Return the machines' numbers in order of appearance; -1 beyond ``max_machines``."""
-        for name in names:
-            if name not in self._numbers and len(self.names) < self.max_machines:
-                self._numbers[name] = len(self.names)
-                self.names.append(str(name))
-        return np.array([self._numbers.get(name, -1) for name in names], np.int64)
+        found = list(map(self._numbers.get, names))
+        if None in found:
+            for name in names:
+                if name not in self._numbers and len(self.names) < self.max_machines:
+                    self._numbers[name] = len(self.names)
+                    self.names.append(str(name))
+            found = [self._numbers.get(name, -1) for name in names]
+        return np.array(found, np.int64)
 
     def add(self, machine_n: IntArray, window_n: IntArray, value_n: FloatArray, bad_n: npt.NDArray[np.bool_]) -> None:
         """Add values to their windows; a bad value only leaves a mark."""

@@ -58,7 +58,7 @@ class TraceWriter:
         )
         said = {"step_s": str(self._step_s), "source": source, "synthetic": str(synthetic).lower()}
         options: dict[str, Any] = {
-            "compression": "zstd",
+            "compression": {"machine": "none", "time_s": "none", "cpu": "zstd"},
             "use_dictionary": ["machine", "cpu"],
             "column_encoding": {"time_s": "DELTA_BINARY_PACKED"},
             "write_statistics": ["machine"],

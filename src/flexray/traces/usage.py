@@ -57,12 +57,13 @@ class Cells:
         """Add the chunk's amounts and faults; called in the order of the files."""
         counts.merge(self.counts)
         number_n = grid.numbers(self.machines.tolist())[self.machine_n]
+        window_n = self.window_n.astype(np.int64)
         known_n = number_n >= 0
-        if not known_n.all():
-            counts.add("beyond_limit", int((~known_n).sum()))
-        grid.add(
-            number_n[known_n], self.window_n[known_n].astype(np.int64), self.amount_n[known_n], self.bad_n[known_n]
-        )
+        if known_n.all():
+            grid.add(number_n, window_n, self.amount_n, self.bad_n)
+            return
+        counts.add("beyond_limit", int((~known_n).sum()))
+        grid.add(number_n[known_n], window_n[known_n], self.amount_n[known_n], self.bad_n[known_n])
 
 
 def mix(*parts: IntArray) -> IntArray:
@@ -142,9 +143,9 @@ class Splitter:
 
     def _remember(self, task_n: IntArray, start_n: IntArray, end_n: IntArray, last_start: int) -> None:
         """Keep the tasks whose rows reach beyond the last start; in a sorted file nothing else can overlap."""
-        both = [np.concatenate(pair) for pair in zip(self._open, (task_n, start_n, end_n), strict=True)]
-        later = both[2] > last_start
-        tasks, starts, ends = (part[later] for part in both)
+        kept, later_n = self._open[2] > last_start, end_n > last_start
+        pairs = zip(self._open, (task_n, start_n, end_n), strict=True)
+        tasks, starts, ends = (np.concatenate([old[kept], new[later_n]]) for old, new in pairs)
         order = np.lexsort((ends, tasks))
         order = order[np.diff(tasks[order], append=tasks[order][-1:] + 1) != 0]
         self._open = tasks[order], starts[order], ends[order]
