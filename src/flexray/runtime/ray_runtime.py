@@ -70,10 +70,6 @@ class HostActor(Host):
         super().clear()
         gc.unfreeze()
 
-    def ping(self) -> str:
-        """Answer when the process is up."""
-        return self._name
-
 
 class RayRuntime(Runtime):
     """Hosts are Ray actors; a handle is an object reference."""
@@ -106,10 +102,6 @@ class DriverActor:
         self._name = name
 
     def __repr__(self) -> str:
-        return self._name
-
-    def ping(self) -> str:
-        """Answer when the process is up."""
         return self._name
 
     def run(self, experiment: Experiment, placement: Placement, actors: Sequence[Any]) -> Iterator[list[Record]]:
