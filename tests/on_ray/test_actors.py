@@ -13,7 +13,7 @@ import torch
 
 from conftest import Compose, Run
 from flexray.errors import ParticipantError, ResourceError
-from flexray.runtime.ray_runtime import RayCluster
+from flexray.runtime.ray_runtime import RayCluster, RayRuntime
 
 from .conftest import RunOnRay, digests
 
@@ -37,7 +37,7 @@ class Spy:
 def looks(cluster: RayCluster) -> list[dict[str, object]]:
     """Look into every host of the cluster's last run."""
     ray.get([actor.create.remote("spy", Spy) for actor in cluster._actors])
-    return ray.get([actor.call.remote(["spy", "look", []]) for actor in cluster._actors])
+    return RayRuntime(cluster._actors).get([actor.call.remote(["spy", "look", []]) for actor in cluster._actors])
 
 
 def test_hosts_have_readable_names_shares_and_threads(
