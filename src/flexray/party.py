@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from flexray.data.base import SPLITS, IdArray, Split
 from flexray.data.batches import Batch
-from flexray.errors import DataError, ParticipantError
+from flexray.errors import ConfigError, DataError, ParticipantError
 from flexray.messages import FloatArray, Order, Report, State
 from flexray.models import CNN, MLP, Linear, build_module, takes
 from flexray.participants import ParticipantSpec, Shared, blame, digest, get_state, set_state
@@ -21,6 +21,9 @@ from flexray.phi import Phi
 from flexray.seeds import seed_torch
 from flexray.training import Trainer, trainable
 from flexray.wallclock import paced
+
+Inputs = tuple[Tensor, ...]
+"""What a model is called with: one tensor, or several such as padded sequences and their lengths; b comes first."""
 
 FITTED = "features."
 """Prefix of what features were fitted to, in a party's state."""
@@ -55,6 +58,7 @@ class Party:
                 in_features=int(np.prod(shape)),
                 in_shape=shape,
                 out_features=shared.embedding_width,
+                **getattr(self._features["train"], "offers", {}),
             )
             self.model.to(shared.torch_dtype)
         self._flatten = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
@@ -64,7 +68,7 @@ class Party:
         self._trains = not spec.frozen
         self.model.train(self._trains)
         self._trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
-        self._batch: Tensor = torch.empty(0)
+        self._batch: Inputs = ()
         self._sent: Tensor | None = None
 
     def _check_sizes(self, shared: Shared) -> None:
@@ -80,10 +84,14 @@ class Party:
         with blame(self.name, "a first forward pass"), torch.no_grad():
             seed_torch(self._seed, self.index, "probe")
             x = self._load("train", Batch(np.arange(size), 0))
-            version = x._version
-            embedding = self.model.eval()(x)
+            if self._flatten and len(x) > 1:
+                kind = type(self.model).__name__
+                raise ConfigError(f"{self.name}: {kind} takes one vector a sample; its data needs a sequence model")
+            versions = [tensor._version for tensor in x]
+            embedding = self.model.eval()(*x)
             self._is_pure = is_pure(self.model)
-            self._edits_input = x._version != version or not self._is_pure  # in train mode, for all we know
+            edited = versions != [tensor._version for tensor in x]
+            self._edits_input = edited or not self._is_pure  # in train mode, for all we know
         if not isinstance(embedding, Tensor) or embedding.ndim != 2 or len(embedding) != size:
             found = tuple(embedding.shape) if isinstance(embedding, Tensor) else type(embedding).__name__
             raise ParticipantError(
@@ -93,14 +101,17 @@ class Party:
             )
         return int(embedding.shape[1])
 
-    def _load(self, split: Split, batch: Batch) -> Tensor:
+    def _load(self, split: Split, batch: Batch) -> Inputs:
         x = self._features[split].batch(batch.ids_b, batch.epoch)
-        return x.flatten(1) if self._flatten else x
+        if isinstance(x, tuple):
+            return x
+        return (x.flatten(1) if self._flatten else x,)
 
-    def _forward(self, x: Tensor) -> Tensor:
-        embedding_bo: Tensor = self.model(x.clone() if self._edits_input else x)
-        if embedding_bo.shape != (len(x), self.width):
-            raise ValueError(f"its model returned shape {tuple(embedding_bo.shape)}, expected {(len(x), self.width)}")
+    def _forward(self, x: Inputs) -> Tensor:
+        embedding_bo: Tensor = self.model(*((tensor.clone() for tensor in x) if self._edits_input else x))
+        expected = (len(x[0]), self.width)
+        if embedding_bo.shape != expected:
+            raise ValueError(f"its model returned shape {tuple(embedding_bo.shape)}, expected {expected}")
         return embedding_bo
 
     def embed(self, batch: Batch, index: int) -> FloatArray:

@@ -47,7 +47,11 @@ class Outline:
 
 
 class Features(Protocol):
-    """One party's features of one split."""
+    """One party's features of one split.
+
+    An optional attribute ``offers`` maps further constructor parameters of models to values that suit the data, for
+    example ``pretrained``; like ``in_shape`` they fill in what the configuration leaves open.
+    """
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
@@ -55,9 +59,10 @@ class Features(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batch(self, ids_b: IdArray, epoch: int) -> Tensor:
+    def batch(self, ids_b: IdArray, epoch: int) -> Tensor | tuple[Tensor, ...]:
         """Return the features of samples ``ids_b`` as a new tensor [b, *sample_shape].
 
+        A tuple is what the model takes as several arguments, for example padded sequences [b, t, d] and lengths [b].
         ``epoch`` seeds random augmentation, so that all parties see the same crop of a sample.
         """
 

@@ -1,7 +1,8 @@
 """Party encoders and server heads, and how a configured class becomes a module.
 
 A party model maps its features [b, *sample_shape] to an embedding [b, out_features]. A server head maps the
-concatenated embeddings [b, sum of widths] to a prediction [b, num_outputs]. Any ``torch.nn.Module`` will do:
+concatenated embeddings [b, sum of widths] to a prediction [b, num_outputs]. Features that are several tensors, such as
+padded sequences and their lengths, become several arguments. Any ``torch.nn.Module`` will do:
 constructor parameters named ``in_features``, ``in_shape`` or ``out_features`` that the configuration leaves open are
 filled in with what the data and the task need. A model with ``in_features`` (and no ``in_shape``) gets its samples
 flattened.
