@@ -88,4 +88,4 @@ def choices() -> list[str]:
 def test_every_choice_composes(choice: str) -> None:
     config.register()
     with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
-        assert hydra.compose("config", [choice])
+        assert hydra.compose("config", [f"+{choice}" if choice.startswith("experiment=") else choice])

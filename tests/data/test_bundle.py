@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from flexray.data import bundle as bundle_module
+from flexray.data import rows as rows_module
 from flexray.data.base import SPLITS
 from flexray.data.bundle import Bundle
 from flexray.errors import ConfigError, DataError, UserError
@@ -136,7 +136,7 @@ def test_a_used_dataset_stays_small_when_pickled(tmp_path):
 @pytest.mark.parametrize("scan_bytes", [1, 300, 2**20])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_bad_numbers_are_named_by_file_and_row(tmp_path, monkeypatch, value, scan_bytes):
-    monkeypatch.setattr(bundle_module, "SCAN_BYTES", scan_bytes)
+    monkeypatch.setattr(rows_module, "BLOCK_BYTES", scan_bytes)
     array = arrays_of("train")["audio"]
     array[17, 3] = value
     np.save(write(tmp_path) / "train" / "audio.npy", array)

@@ -99,12 +99,19 @@ class ArrayFeatures:
         dtype: Type of the tensors that :meth:`batch` returns.
         rows: Optional row numbers; sample i is ``array[rows[i]]``.
         fitted: What the array was scaled by, to be saved with the party's model.
+        scaling: What every batch is still to be scaled by: subtracted, then divided by; per feature or one number.
     """
 
     def __init__(
-        self, array: Array, dtype: torch.dtype, rows: IdArray | None = None, fitted: Fitted | None = None
+        self,
+        array: Array,
+        dtype: torch.dtype,
+        rows: IdArray | None = None,
+        fitted: Fitted | None = None,
+        scaling: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     ) -> None:
         self.fitted = fitted or {}
+        self._scaling = None if scaling is None else [torch.as_tensor(part, dtype=dtype) for part in scaling]
         self._dtype = dtype
         self._mapped = isinstance(array, np.memmap)
         if not self._mapped:
@@ -124,7 +131,11 @@ class ArrayFeatures:
     def batch(self, ids_b: IdArray, epoch: int) -> Tensor:
         """Return the features of samples ``ids_b`` (``epoch`` is not used: nothing is augmented)."""
         rows_b = ids_b if self._rows is None else self._rows[ids_b]
-        return torch.from_numpy(np.take(self._array, rows_b, axis=0)).to(self._dtype)
+        batch = torch.from_numpy(np.take(self._array, rows_b, axis=0)).to(self._dtype)
+        if self._scaling is None:
+            return batch
+        shift, divisor = self._scaling
+        return batch.sub_(shift).div_(divisor)
 
 
 def _numpy_type(dtype: torch.dtype) -> npt.DTypeLike:

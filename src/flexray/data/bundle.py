@@ -10,6 +10,7 @@ Shapes: n = samples of a split.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +20,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, IdArray, Outline, Split
+from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, Fitted, IdArray, Outline, Split
 from flexray.data.checks import check_features, check_party_name, check_split, check_task, name_list, reading
-from flexray.data.rows import make_task, row_of_ids
+from flexray.data.rows import blocks, fit_scaling, make_task, row_of_ids
 from flexray.errors import ConfigError, DataError, near_match
 from flexray.tasks import LabelArray, Loss, Task
 
 LAYOUT = "expected a folder with train/NAME.npy and test/NAME.npy (one array per party) and a labels.npy in both"
-SCAN_BYTES = 64 * 2**20
+Scaling = tuple[npt.ArrayLike, npt.ArrayLike]
+SCALES = ("none", "unit", "standard")
 
 
 @dataclass
@@ -40,6 +42,8 @@ class Bundle(Dataset):
         val_fraction: Part of the training rows that becomes the validation split, where there is no ``val`` folder.
         split_seed: Draws these rows.
         parties: Which ``NAME.npy`` to use, in this order; by default all, sorted by name.
+        scale: ``none``; ``unit`` divides whole numbers by the largest of their type (uint8: 255); ``standard`` gives
+            every feature mean 0 and variance 1 over the training rows, and a feature that is constant there 0.
 
     Raises:
         ConfigError: An argument is missing or out of range.
@@ -51,11 +55,15 @@ class Bundle(Dataset):
     val_fraction: float = 0.0
     split_seed: int = 0
     parties: Sequence[str] | None = None
+    scale: str = "none"
 
     def __post_init__(self) -> None:
         if not self.path:
             raise ConfigError(f"dataset.path: {LAYOUT}, got none")
+        if self.scale not in SCALES:
+            raise ConfigError(f"dataset.scale: unknown '{self.scale}'{near_match(str(self.scale), SCALES)}")
         self._root = Path(self.path)
+        self._fitted: dict[str, Fitted] = {}
         check_task(self.loss, self.num_outputs)
         check_split(self.val_fraction, self.split_seed)
         if self.parties is not None:
@@ -78,7 +86,30 @@ class Bundle(Dataset):
         arrays = self._party_arrays(name)
         for split, array in arrays.items():
             _scan(array, f"{self._file(split, name)}: party '{name}'")
-        return {split: ArrayFeatures(array, dtype, rows) for split, array, rows in self._cut(arrays)}
+        cut = list(self._cut(arrays))
+        fitted, scaling = self._scaling(name, next(part for part in cut if part[0] == "train"))
+        return {split: ArrayFeatures(array, dtype, rows, fitted, scaling) for split, array, rows in cut}
+
+    def _scaling(self, name: str, train: tuple[Split, Array, IdArray | None]) -> tuple[Fitted, Scaling | None]:
+        """Return what the features of a party are fitted to, and what to subtract and to divide by."""
+        _, array, rows = train
+        if self.scale == "none":
+            return {}, None
+        if self.scale == "standard":
+            fitted = self._fitted[name] if self._fitted else fit_scaling(array, rows)
+            return fitted, (fitted["mean"], fitted["deviation"])
+        if array.dtype.kind != "u":
+            file = self._file("train", name)
+            raise DataError(
+                f"{file}: expected uint8 or another unsigned type for dataset.scale=unit, got {array.dtype}"
+            )
+        return {}, (0.0, float(np.iinfo(array.dtype).max))
+
+    def with_fitted(self, fitted: Mapping[str, Fitted]) -> Bundle:
+        """Return this dataset with the scaling of an earlier run."""
+        again = copy.copy(self)
+        again._fitted = {name: fitted[name] for name in self._party_names()} if self.scale == "standard" else {}
+        return again
 
     def labels(self) -> Mapping[Split, LabelArray]:
         """Load the labels, and refuse IDs that occur twice in a split."""
@@ -199,6 +230,5 @@ def _open(file: Path) -> Array:
 
 
 def _scan(array_n: Array, where: str) -> None:
-    step = max(1, SCAN_BYTES * len(array_n) // max(1, array_n.nbytes))
-    for start in range(0, len(array_n), step):
-        check_features(array_n[start : start + step], where, first_row=start)
+    for part in blocks(array_n):
+        check_features(array_n[part], where, first_row=part.start)

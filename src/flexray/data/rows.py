@@ -5,7 +5,7 @@ Shapes: n = rows, f = features.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ import numpy.typing as npt
 from flexray.data.base import Array, Fitted, IdArray, Split
 from flexray.errors import DataError
 from flexray.tasks import Loss, Task
+
+BLOCK_BYTES = 64 * 2**20
 
 
 def split_rows(total: int, test_fraction: float, val_fraction: float, seed: int) -> dict[Split, IdArray]:
@@ -78,11 +80,28 @@ def make_task(loss: Loss, num_outputs: int | None, *labels: Array) -> Task:
     return Task(loss, max([1] + [int(a.max()) + 1 for a in finite if a.size]))
 
 
-def fit_scaling(features_nf: npt.NDArray[np.float64], train: IdArray) -> Fitted:
-    """Return mean and deviation of the training rows; infinite deviation for a column that is constant there."""
-    mean_f, deviation_f = features_nf[train].mean(axis=0), features_nf[train].std(axis=0)
-    constant_f = (np.ptp(features_nf[train], axis=0) == 0) | (deviation_f == 0)
-    return {"mean": mean_f, "deviation": np.where(constant_f, np.inf, deviation_f)}
+def blocks(array_n: Array) -> Iterator[slice]:
+    """Cut the rows of a (memory-mapped) array into slices of at most :data:`BLOCK_BYTES` each."""
+    step = max(1, BLOCK_BYTES * len(array_n) // max(1, array_n.nbytes))
+    yield from (slice(start, start + step) for start in range(0, len(array_n), step))
+
+
+def fit_scaling(features_n: Array, train: IdArray | None = None) -> Fitted:
+    """Return mean and deviation of every feature over the training rows (None: all), read in blocks.
+
+    The deviation of a feature that is constant there is infinite, so that it is scaled to 0.
+    """
+    rows = np.arange(len(features_n)) if train is None else train
+    cuts = [rows[part] for part in blocks(features_n) if part.start < len(rows)]
+
+    def parts() -> Iterator[npt.NDArray[np.float64]]:
+        return (np.asarray(features_n[cut], dtype=np.float64) for cut in cuts)
+
+    mean = sum(part.sum(axis=0) for part in parts()) / len(rows)
+    square = sum(np.square(part - mean).sum(axis=0) for part in parts()) / len(rows)
+    low = np.minimum.reduce([part.min(axis=0) for part in parts()])
+    high = np.maximum.reduce([part.max(axis=0) for part in parts()])
+    return {"mean": mean, "deviation": np.where((low == high) | (square == 0), np.inf, np.sqrt(square))}
 
 
 def scaled(features_nf: npt.NDArray[np.float64], fitted: Fitted) -> npt.NDArray[np.float64]:
