@@ -101,9 +101,11 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
 def build_dataset(config: Config, base_dir: Path) -> Dataset:
     """Build the dataset; relative paths start from ``base_dir``."""
     node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
-    for key in ("path", "labels_file"):
+    for key in ("path", "labels_file", "cache"):
         if node.get(key) is not None:
             node[key] = _absolute(f"dataset.{key}", node[key], base_dir)
+    if isinstance(bert := node.get("bert"), str) and (base_dir / Path(bert).expanduser()).is_dir():
+        node["bert"] = _absolute("dataset.bert", bert, base_dir)
     if isinstance(node.get("files"), Mapping):
         node["files"] = {k: _absolute(f"dataset.files.{k}", v, base_dir) for k, v in node["files"].items()}
     dataset: Dataset = make("dataset", node, Dataset)

@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from flexray.errors import ConfigError, DataError, near_match
+from flexray.sentiment_metrics import METRICS as SENTIMENT
+from flexray.sentiment_metrics import sentiment_metrics
 
 LabelArray = npt.NDArray[np.int64] | npt.NDArray[np.floating]
 Loss = Literal["cross_entropy", "l1", "mse"]
@@ -32,10 +34,12 @@ class Task:
     Args:
         loss: ``cross_entropy`` (labels are class numbers 0 .. num_outputs-1), ``l1`` or ``mse`` (labels are numbers).
         num_outputs: Width of the prediction: the number of classes, or 1.
+        sentiment: The numbers say how positive something is; see :mod:`flexray.sentiment_metrics`.
     """
 
     loss: Loss
     num_outputs: int
+    sentiment: bool = False
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
@@ -49,7 +53,8 @@ class Task:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of what :meth:`evaluate` returns; top-5 accuracy needs more than five classes."""
-        return (*METRICS[self.loss], *(("top5",) if self.num_outputs > 5 else ()))
+        more = SENTIMENT if self.sentiment else ("top5",) if self.num_outputs > 5 else ()
+        return (*METRICS[self.loss], *more)
 
     def check_labels(self, labels_n: LabelArray, where: str) -> LabelArray:
         """Return the labels in the type that the loss takes; refuse what it cannot take, naming file and row."""
@@ -100,7 +105,7 @@ class Task:
         result["mae"] = float(error_n.abs().mean())
         if self.loss == "mse":
             result["mse"] = float(error_n.square().mean())
-        return result
+        return {**result, **(sentiment_metrics(prediction_nc[:, 0], labels_n) if self.sentiment else {})}
 
 
 def meets(metric: str, value: float, target: float) -> bool:

@@ -18,10 +18,12 @@ from typing import Any
 from torch import nn
 
 from flexray.errors import ConfigError
+from flexray.models.bert import Bert
 from flexray.models.cnn import CNN
+from flexray.models.lstm import LSTM
 from flexray.models.mlp import MLP, Linear
 
-__all__ = ["CNN", "MLP", "OFFERS", "Linear", "ModuleFactory", "build_module", "takes"]
+__all__ = ["CNN", "LSTM", "MLP", "OFFERS", "Bert", "Linear", "ModuleFactory", "build_module", "takes"]
 
 OFFERS = ("in_features", "in_shape", "out_features")
 ModuleFactory = partial[nn.Module] | Callable[..., nn.Module]

@@ -1,0 +1,139 @@
+"""A folder of NumPy arrays, ``bundle`` with sequences.
+
+::
+
+    FOLDER/train/video.npy   [n, t, d] steps, with video_lengths.npy [n] (without: all-zero ends are padding)
+                             or [n, d] flat features
+                audio.npy    likewise
+                text.npy     likewise, or whole numbers [n, t]: token IDs of dataset.bert, 0 is padding
+                sentences.csv with a column 'sentence': the words (dataset.text says which is used if both are there)
+                labels.npy   [n]
+                ids.npy      [n], optional; NAME_ids.npy where a modality has other samples or another order
+    FOLDER/test/ the same;   FOLDER/val/ the same, optional
+
+Shapes: n = samples, t = steps, d = features of a step.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flexray.data.base import SPLITS, Array, Split
+from flexray.data.checks import reading
+from flexray.data.columns import read as read_columns
+from flexray.data.sentiment.samples import PARTIES, Modality, Samples, Splits, as_text, trimmed
+from flexray.errors import ConfigError, DataError
+
+LAYOUT = "train/ and test/ with video.npy, audio.npy, text.npy or sentences.csv, and labels.npy (bundle)"
+SENTENCES = "sentences.csv"
+
+
+def read(folder: Path, text: str) -> Splits:
+    """Read a folder; ``text`` is ``auto``, ``sentences`` or ``features``.
+
+    Raises:
+        ConfigError: There is no such text.
+        DataError: A file is missing or broken, or does not fit the others.
+    """
+    for split in ("train", "test"):
+        if not (folder / split).is_dir():
+            raise DataError(f"{folder / split}: no such folder, so there is no {split} split; expected {LAYOUT}")
+    return {split: _read_split(folder / split, text) for split in SPLITS if (folder / split).is_dir()}
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the files of a folder that :func:`read` may read."""
+    return [file for split in SPLITS for file in sorted((folder / split).glob("*")) if _counts(file)]
+
+
+def _counts(file: Path) -> bool:
+    return file.name == SENTENCES or (file.suffix == ".npy" and not file.name.startswith("."))
+
+
+def _read_split(folder: Path, text: str) -> Samples:
+    where = str(folder / "labels.npy")
+    labels_n = _load(folder / "labels.npy")
+    ids = _ids(folder / "ids.npy", len(labels_n)) or [str(row) for row in range(len(labels_n))]
+    modalities = {}
+    for name in PARTIES:
+        file = folder / f"{name}.npy"
+        if name == "text" and _wants_sentences(folder, text):
+            file = folder / SENTENCES
+            samples, kind = read_columns(file, {"sentence": str(file)})["sentence"].to_pylist(), "sentences"
+            samples = ["" if sentence is None else str(sentence) for sentence in samples]
+        else:
+            samples, kind = _array(file, name == "text")
+        own = _ids(folder / f"{name}_ids.npy", len(samples)) or ids
+        if len(samples) != len(own):
+            raise DataError(f"{file}: has {len(samples)} samples, but {where} has {len(labels_n)}")
+        modalities[name] = Modality(own, samples, kind, str(file))
+    return Samples(ids, labels_n, modalities, where)
+
+
+def _wants_sentences(folder: Path, text: str) -> bool:
+    sentences, array = folder / SENTENCES, folder / "text.npy"
+    if text == "auto" and sentences.is_file() and array.is_file():
+        raise ConfigError(
+            f"dataset.text: {folder} has both text.npy and {SENTENCES}; expected features or sentences, got auto"
+        )
+    return text == "sentences" or (text == "auto" and not array.is_file() and sentences.is_file())
+
+
+def _array(file: Path, is_text: bool) -> tuple[list[Any], str]:
+    array = _load(file)
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{file}: expected numbers, got {array.dtype}")
+    lengths = _lengths(file, array)
+    if is_text and array.ndim == 2 and array.dtype.kind in "iu":
+        ends = lengths if lengths is not None else [_last(row) for row in array]
+        return [row[:end] for row, end in zip(array, ends, strict=True)], "tokens"
+    if array.ndim == 2:
+        return list(array), "flat"
+    if array.ndim != 3:
+        raise DataError(f"{file}: expected [samples, steps, features] or [samples, features], got {array.shape}")
+    if lengths is None:
+        return [trimmed(steps_td) for steps_td in array], "steps"
+    return [steps_td[:length] for steps_td, length in zip(array, lengths, strict=True)], "steps"
+
+
+def _lengths(file: Path, array: Array) -> Array | None:
+    lengths_file = file.with_name(f"{file.stem}_lengths.npy")
+    if not lengths_file.is_file():
+        return None
+    lengths = _load(lengths_file)
+    if lengths.shape != array.shape[:1] or lengths.dtype.kind not in "iu":
+        raise DataError(f"{lengths_file}: expected {len(array)} whole numbers, got {lengths.dtype} {lengths.shape}")
+    bad = np.flatnonzero((lengths < 0) | (lengths > array.shape[1]))
+    if bad.size:
+        raise DataError(f"{lengths_file}: row {bad[0]}: expected 0 to {array.shape[1]} steps, got {lengths[bad[0]]}")
+    return lengths
+
+
+def _last(row_t: Array) -> int:
+    used = np.flatnonzero(row_t)
+    return int(used[-1]) + 1 if used.size else 0
+
+
+def _ids(file: Path, expected: int) -> list[str]:
+    if not file.is_file():
+        return []
+    ids = [as_text(sample) for sample in _load(file)]
+    if len(ids) != expected:
+        raise DataError(f"{file}: has {len(ids)} IDs for {expected} samples")
+    return ids
+
+
+def _load(file: Path) -> Array:
+    with reading(file, "an array saved by numpy.save, with one row per sample"):
+        array: Array = np.lib.format.open_memmap(file, mode="r")
+    if array.ndim == 0 or not len(array):
+        raise DataError(f"{file}: has no rows (shape {array.shape})")
+    return array
+
+
+def split_folders(folder: Path) -> list[Split]:
+    """Return the splits that a folder has arrays of."""
+    return [split for split in SPLITS if any((folder / split).glob("*.npy"))]

@@ -1,0 +1,189 @@
+"""CMU-MOSEI and CMU-MOSI: how positive is what somebody says, by what is seen, heard and read.
+
+Shapes: n = samples of a split, s = steps of all samples together.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as field_
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, Fitted, Outline, Split
+from flexray.data.checks import check_bool, check_split, check_task
+from flexray.data.rows import make_task
+from flexray.data.sentiment.features import StepFeatures, TokenFeatures
+from flexray.data.sentiment.layouts import find_layout
+from flexray.data.sentiment.samples import PARTIES
+from flexray.data.sentiment.standin import StandIn, stand_in
+from flexray.data.sentiment.store import Store, open_store
+from flexray.data.sentiment.tokens import check_bert, tokenize
+from flexray.errors import ConfigError, near_match
+from flexray.tasks import LabelArray, Loss, Task
+
+log = logging.getLogger("flexray")
+
+TEXTS = ("auto", "sentences", "features")
+CACHE = "~/.cache/flexray"
+
+
+@dataclass
+class Sentiment(Dataset):
+    """Three parties, video, audio and text, on the real data or, without a path, on a synthetic stand-in.
+
+    On first use the data of any layout is cleaned and stored once under ``cache``: samples that miss a modality are
+    dropped by ID, NaN and infinity are replaced by 0, both are counted and logged. A party then maps its own files.
+
+    Args:
+        path: Folder or pickle; None: the stand-in.
+        cache: Where cleaned data is kept; None: ``~/.cache/flexray``.
+        text: Of a bundle that has both: ``sentences`` or ``features``.
+        bert: Name or folder of the pretrained BERT whose tokens sentences are cut into; its model is the text
+            party's. Not used by the stand-in.
+        loss: ``l1``, ``mse``, or ``cross_entropy`` where the labels are class numbers.
+        num_outputs: Number of classes; by default the largest label plus one.
+        max_steps: Steps of video and audio after so many are left out.
+        max_tokens: Tokens of a text after so many are left out.
+        standardize: Scale video, audio and text features to mean 0 and variance 1 over the training samples.
+        split_seed: Draws the stand-in.
+        standin: Arguments of :class:`flexray.data.sentiment.standin.StandIn`.
+
+    Raises:
+        ConfigError: An argument is out of range.
+    """
+
+    path: str | Path | None = None
+    cache: str | Path | None = None
+    text: str = "auto"
+    bert: str = "bert-base-uncased"
+    loss: Loss = "l1"
+    num_outputs: int | None = None
+    max_steps: int = 500
+    max_tokens: int = 50
+    standardize: bool = True
+    split_seed: int = 0
+    standin: Mapping[str, Any] = field_(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_task(self.loss, self.num_outputs)
+        check_split(0.0, self.split_seed)
+        check_bool(standardize=self.standardize)
+        for key, value in (("max_steps", self.max_steps), ("max_tokens", self.max_tokens)):
+            if type(value) is not int or value < 3:
+                raise ConfigError(f"dataset.{key}: expected a whole number of at least 3, got {value!r}")
+        if self.text not in TEXTS:
+            raise ConfigError(f"dataset.text: unknown '{self.text}'{near_match(str(self.text), TEXTS)}")
+        if not isinstance(self.bert, str) or not self.bert:
+            raise ConfigError(f"dataset.bert: expected a model's name or folder, got {self.bert!r}")
+        if self.path is None and self.loss == "cross_entropy":
+            raise ConfigError("dataset.loss: the stand-in's labels are numbers; expected l1 or mse, got cross_entropy")
+        self._standin = stand_in(self.standin, self.split_seed)
+        self._fitted: dict[str, Fitted] = {}
+
+    def outline(self) -> Outline:
+        """Return names, sizes and task; on first use this cleans and stores the data."""
+        if self.path is None:
+            return Outline(PARTIES, self._standin.sizes, self._task(), "synthetic")
+        report = self._store.report
+        if report["kinds"]["text"] in ("sentences", "tokens"):
+            check_bert(self.bert)
+        self._tell(report)
+        sizes: dict[Split, int] = {split: report["sizes"].get(split, 0) for split in SPLITS}
+        return Outline(PARTIES, sizes, self._task(*self._stored_labels().values()), "files")
+
+    def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
+        """Map the features of one party; text is cut into tokens here, in the text party's process alone."""
+        name = PARTIES[party]
+        if self.path is None:
+            return self._standin.tokens() if name == "text" else self._standin.steps_of(name, dtype)
+        kind = self._store.report["kinds"][name]
+        if kind in ("sentences", "tokens"):
+            return {split: self._tokens(split, kind) for split in self._splits}
+        fitted = (self._fitted.get(name) or self._store.scaling(name)) if self.standardize else {}
+        if kind == "steps":
+            return {
+                split: StepFeatures(
+                    self._store.array(split, name), self._lengths(split, name), self.max_steps, dtype, fitted
+                )
+                for split in self._splits
+            }
+        return {split: self._flat(split, name, dtype, fitted) for split in self._splits}
+
+    def labels(self) -> Mapping[Split, LabelArray]:
+        """Load the labels."""
+        if self.path is None:
+            return self._standin.labels()
+        stored = self._stored_labels()
+        task = self._task(*stored.values())
+        return {split: task.check_labels(labels_n, f"{self.path}: {split}") for split, labels_n in stored.items()}
+
+    def with_fitted(self, fitted: Mapping[str, Fitted]) -> Sentiment:
+        """Return this dataset with the scaling of an earlier run."""
+        again = copy.copy(self)
+        again._fitted = {name: fitted[name] for name in PARTIES if fitted.get(name)}
+        return again
+
+    def sample_ids(self, split: Split) -> npt.NDArray[Any]:
+        """Return the IDs of the samples: those of the data, or numbers for the stand-in."""
+        if self.path is None or split not in self._splits:
+            return np.arange(self._standin.sizes[split] if self.path is None else 0)
+        return np.array(self._store.array(split, "ids"))
+
+    @cached_property
+    def _store(self) -> Store:
+        cache = Path(self.cache or CACHE).expanduser()
+        return open_store(find_layout(Path(str(self.path)), self.text), cache, self.text)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another machine may have no such store: it makes its own.
+        return {key: value for key, value in vars(self).items() if key != "_store"}
+
+    @property
+    def _splits(self) -> list[Split]:
+        return [split for split in SPLITS if split in self._store.report["sizes"]]
+
+    def _task(self, *labels: Array) -> Task:
+        task = make_task(self.loss, self.num_outputs, *labels)
+        return Task(task.loss, task.num_outputs, sentiment=not task.is_classification)
+
+    def _stored_labels(self) -> dict[Split, Array]:
+        return {split: np.array(self._store.array(split, "labels")) for split in self._splits}
+
+    def _lengths(self, split: Split, name: str) -> npt.NDArray[np.int64]:
+        return np.array(self._store.array(split, f"{name}_lengths"))
+
+    def _flat(self, split: Split, name: str, dtype: torch.dtype, fitted: Fitted) -> ArrayFeatures:
+        array = self._store.array(split, name)
+        scaled = (array - fitted["mean"]) / fitted["deviation"] if fitted else array
+        return ArrayFeatures(scaled, dtype, fitted=fitted)
+
+    def _tokens(self, split: Split, kind: str) -> TokenFeatures:
+        offers, padding = {"pretrained": self.bert}, 0
+        if kind == "tokens":
+            tokens_s, lengths_n = self._store.array(split, "text"), self._lengths(split, "text")
+        else:
+            texts, padding = tokenize(self._store.sentences(split), self.bert, self.max_tokens)
+            tokens_s, lengths_n = np.concatenate(texts), np.array([len(ids) for ids in texts])
+        return TokenFeatures(tokens_s, lengths_n, self.max_tokens, offers, padding)
+
+    def _tell(self, report: Mapping[str, Any]) -> None:
+        """Log what was dropped and replaced."""
+        for split, dropped in report["dropped"].items():
+            for name, ids in dropped.items():
+                shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
+                log.warning("%s: %s: %d samples dropped that have no %s: %s", self.path, split, len(ids), name, shown)
+        for name, count in report["replaced"].items():
+            if count:
+                log.warning("%s: %s: %d values were NaN or infinite, now 0", self.path, name, count)
+
+
+__all__ = ["Sentiment", "StandIn"]

@@ -1,0 +1,81 @@
+"""The pickles of Multimodal-Infomax (and of MISA before it): ``train.pkl``, ``dev.pkl`` and ``test.pkl``.
+
+Each is a list of samples ``((words, visual, acoustic, actual_words, vlen, alen), label, segment)``; the older, aligned
+ones have no lengths. ``label`` is [1, 1], or [1, 7] of which the first is the sentiment.
+
+Shapes: t = steps, d = features of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flexray.data.base import Split
+from flexray.data.sentiment.samples import Modality, Samples, Splits, as_text
+from flexray.data.sentiment.unpickling import load_pickle
+from flexray.errors import DataError
+
+FILES: dict[Split, str] = {"train": "train.pkl", "val": "dev.pkl", "test": "test.pkl"}
+LAYOUT = "train.pkl, dev.pkl and test.pkl (Multimodal-Infomax)"
+SAMPLE = "((words, visual, acoustic, actual_words, vlen, alen), label, segment)"
+
+
+def read(folder: Path) -> Splits:
+    """Read the three pickles of a folder.
+
+    Raises:
+        DataError: A file is missing or broken, or a sample is not as it should be; file and sample are named.
+    """
+    for split, name in FILES.items():
+        if not (folder / name).is_file():
+            raise DataError(f"{folder / name}: no such file, so there is no {split} split; expected {LAYOUT}")
+    return {split: _read_split(folder / name) for split, name in FILES.items()}
+
+
+def _read_split(file: Path) -> Samples:
+    content = load_pickle(file)
+    if not isinstance(content, list) or not content:
+        raise DataError(f"{file}: expected a list of samples {SAMPLE}, got {type(content).__name__}")
+    parts = [_sample(item, f"{file}: sample {row}") for row, item in enumerate(content)]
+    ids = [part[0] for part in parts]
+    modalities = {
+        name: Modality(ids, [part[place] for part in parts], kind, f"{file}: {name}")
+        for place, (name, kind) in enumerate((("video", "steps"), ("audio", "steps"), ("text", "sentences")), start=2)
+    }
+    return Samples(ids, np.array([part[1] for part in parts]), modalities, str(file))
+
+
+def _sample(item: Any, where: str) -> tuple[Any, ...]:
+    """Return ID, label, video [t, d], audio [t, d] and sentence of one sample."""
+    if not (isinstance(item, tuple | list) and len(item) == 3 and isinstance(item[0], tuple | list)):
+        raise DataError(f"{where}: expected {SAMPLE}, got {_shape(item)}")
+    content, label, segment = item
+    if len(content) not in (4, 6):
+        raise DataError(f"{where}: expected 6 (aligned: 4) entries in {SAMPLE[1:-17]}, got {len(content)}")
+    visual, acoustic, words = content[1:4]
+    lengths = content[4:] or (None, None)
+    steps = [
+        _steps(array, length, f"{where}: {name}")
+        for array, length, name in ((visual, lengths[0], "visual"), (acoustic, lengths[1], "acoustic"))
+    ]
+    value = np.asarray(label)
+    if value.dtype.kind not in "iuf" or not value.size:
+        raise DataError(f"{where}: expected a label of numbers, [1, 1] or [1, 7], got {_shape(label)}")
+    return as_text(segment), float(value.reshape(-1)[0]), *steps, " ".join(as_text(word) for word in words)
+
+
+def _steps(array: Any, length: Any, where: str) -> Any:
+    steps = np.asarray(array)
+    if steps.dtype.kind not in "iuf" or (steps.ndim != 2 and steps.size):
+        raise DataError(f"{where}: expected an array [steps, features], got {_shape(array)}")
+    return steps if length is None else steps[: int(length)]
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} of shape {value.shape}"
+    return f"{type(value).__name__} of {len(value)}" if isinstance(value, Sequence) else type(value).__name__

@@ -1,0 +1,83 @@
+"""The pickles of MMSA: ``aligned_50.pkl`` and ``unaligned_50.pkl``.
+
+One dictionary ``{train, valid, test}``, each ``{raw_text, audio, vision, id, regression_labels, ...}``; the unaligned
+one has ``audio_lengths`` and ``vision_lengths``, too. Its ready-made BERT features are not used: a text party
+trains a BERT of its own.
+
+Shapes: n = samples, t = steps, d = features of a step.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flexray.data.base import Array, Split
+from flexray.data.sentiment.samples import Modality, Samples, Splits, as_text, trimmed
+from flexray.data.sentiment.unpickling import load_pickle
+from flexray.errors import DataError
+
+NAMES = ("aligned_50.pkl", "unaligned_50.pkl")
+LAYOUT = "aligned_50.pkl or unaligned_50.pkl (MMSA)"
+SPLITS: dict[Split, str] = {"train": "train", "val": "valid", "test": "test"}
+KEYS = {"video": "vision", "audio": "audio"}
+NEEDED = ("raw_text", "audio", "vision", "id", "regression_labels")
+
+
+def read(file: Path) -> Splits:
+    """Read one pickle.
+
+    Raises:
+        DataError: It is broken, lacks a split or a key, or its arrays do not fit each other.
+    """
+    content = load_pickle(file)
+    if not isinstance(content, dict):
+        raise DataError(f"{file}: expected a dictionary with the splits {_listed()}, got {type(content).__name__}")
+    for name in SPLITS.values():
+        if name not in content:
+            found = ", ".join(map(str, content)) or "nothing"
+            raise DataError(f"{file}: has no split '{name}'; expected {_listed()}, found {found}")
+    result: Splits = {}
+    for split, name in SPLITS.items():
+        result[split] = _read_split(content.pop(name), f"{file}: {name}")
+    return result
+
+
+def _listed() -> str:
+    return ", ".join(SPLITS.values())
+
+
+def _read_split(part: Any, where: str) -> Samples:
+    if not isinstance(part, dict):
+        raise DataError(f"{where}: expected a dictionary with {', '.join(NEEDED)}, got {type(part).__name__}")
+    for key in NEEDED:
+        if key not in part:
+            raise DataError(f"{where}: has no '{key}'; expected {', '.join(NEEDED)}")
+    ids = [as_text(sample) for sample in part["id"]]
+    for key in NEEDED:
+        if len(part[key]) != len(ids):
+            raise DataError(f"{where}: '{key}' has {len(part[key])} samples, but 'id' has {len(ids)}")
+    labels_n = np.asarray(part["regression_labels"])
+    modalities = {
+        name: Modality(ids, _steps(part, key, where), "steps", f"{where}: '{key}'") for name, key in KEYS.items()
+    }
+    sentences = [as_text(text) for text in part["raw_text"]]
+    modalities["text"] = Modality(ids, sentences, "sentences", f"{where}: 'raw_text'")
+    return Samples(ids, labels_n.reshape(len(ids), -1)[:, 0], modalities, f"{where}: 'regression_labels'")
+
+
+def _steps(part: dict[str, Any], key: str, where: str) -> list[Array]:
+    """Return each sample's steps [t, d], without padding: by the lengths given, else without all-zero ends."""
+    array_ntd = np.asarray(part[key])
+    if array_ntd.ndim != 3 or array_ntd.dtype.kind not in "iuf":
+        raise DataError(
+            f"{where}: '{key}': expected numbers [samples, steps, features], got {array_ntd.dtype} {array_ntd.shape}"
+        )
+    lengths = part.get(f"{key}_lengths")
+    if lengths is None:
+        return [trimmed(steps_td) for steps_td in array_ntd]
+    if len(lengths) != len(array_ntd):
+        raise DataError(f"{where}: '{key}_lengths' has {len(lengths)} entries for {len(array_ntd)} samples")
+    return [steps_td[: int(length)] for steps_td, length in zip(array_ntd, lengths, strict=True)]

@@ -1,0 +1,123 @@
+"""What every layout is read into: samples by split, each modality with its own IDs.
+
+Shapes: n = samples, t = steps of one sample, d = features of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from flexray.data.base import Array, Split
+from flexray.errors import DataError
+
+PARTIES = ("video", "audio", "text")
+"""The three modalities, in the paper's order."""
+
+
+@dataclass
+class Modality:
+    """One modality of one split.
+
+    Args:
+        ids: ID of every sample, of this modality.
+        samples: One entry each: an array [t, d] of steps, a row [d] of flat features, a sentence, or token IDs [t].
+        kind: Which of these.
+        where: File (and key) it comes from, for messages.
+    """
+
+    ids: Sequence[str]
+    samples: Sequence[Any]
+    kind: str
+    where: str
+
+    def is_missing(self, row: int) -> bool:
+        """Whether there is nothing of this sample: no step, no word, or zeros only."""
+        sample = self.samples[row]
+        if self.kind == "sentences":
+            return not sample.strip()
+        if self.kind == "flat":
+            return False
+        return not np.any(sample)
+
+
+@dataclass
+class Samples:
+    """One split as a layout gives it: the labels [n] with their IDs, and the modalities, in whatever order.
+
+    Args:
+        ids: ID of every label.
+        labels_n: Sentiment, or class numbers.
+        modalities: Video, audio and text.
+        where: File (and key) that the labels come from.
+    """
+
+    ids: Sequence[str]
+    labels_n: Array
+    modalities: Mapping[str, Modality]
+    where: str
+
+
+Splits = dict[Split, Samples]
+
+
+@dataclass
+class Joined:
+    """One split with all modalities of every sample.
+
+    Args:
+        rows: For every kept sample its row among the labels, and in every modality.
+        dropped: Modality -> IDs of samples that were left out since it misses them.
+    """
+
+    rows: dict[str, list[int]]
+    dropped: dict[str, list[str]] = field(default_factory=dict)
+
+
+def join(samples: Samples) -> Joined:
+    """Match the modalities by ID and leave out samples that one of them misses; all-zero ones count as missing.
+
+    Raises:
+        DataError: An ID occurs twice, or no sample has all modalities.
+    """
+    row_of = {name: _rows(m.ids, m.where) for name, m in samples.modalities.items()}
+    label_rows = _rows(samples.ids, samples.where)
+    joined = Joined({name: [] for name in ("labels", *row_of)})
+    for sample, label_row in label_rows.items():
+        places = {name: rows.get(sample) for name, rows in row_of.items()}
+        missing = [name for name, row in places.items() if row is None or samples.modalities[name].is_missing(row)]
+        for name in missing:
+            joined.dropped.setdefault(name, []).append(sample)
+        if not missing:
+            joined.rows["labels"].append(label_row)
+            for name, row in places.items():
+                joined.rows[name].append(row or 0)
+    if not joined.rows["labels"]:
+        raise DataError(f"{samples.where}: no sample has all of {', '.join(samples.modalities)}")
+    return joined
+
+
+def _rows(ids: Sequence[str], where: str) -> dict[str, int]:
+    row_of: dict[str, int] = {}
+    for row, sample in enumerate(ids):
+        if row_of.setdefault(sample, row) != row:
+            raise DataError(f"{where}: sample {row}: ID '{sample}' is already in sample {row_of[sample]}")
+    return row_of
+
+
+def as_text(value: Any) -> str:
+    """Return an ID or a word as text: pickles hold it as str, bytes, or an array or list with one of these."""
+    while isinstance(value, list | tuple | np.ndarray) and len(value):
+        value = value[0]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="replace")
+    return str(value)
+
+
+def trimmed(steps_td: Array) -> Array:
+    """Return an array [t, d] without the all-zero steps that pad it in front and behind."""
+    used = np.flatnonzero(np.any(steps_td != 0, axis=1))
+    return steps_td[used[0] : used[-1] + 1] if used.size else steps_td[:0]

@@ -1,0 +1,143 @@
+"""A synthetic stand-in for MOSEI and MOSI: their shapes, and a sentiment of which every party sees a part.
+
+Each sample has one number per party, its mood there, drawn independently; the sentiment is their weighted sum with
+some noise. Video and audio show their mood as a shift of some features, in every step and under noise; the text
+shows it by how many of its words are from a positive and from a negative list. So no party alone can tell the
+sentiment, and all together can, nearly.
+
+Shapes: n = samples of all splits, t = steps, d = features of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from flexray.data.base import SPLITS, Array, IdArray, Split
+from flexray.data.sentiment.features import StepFeatures, TokenFeatures
+from flexray.data.sentiment.samples import PARTIES
+from flexray.errors import ConfigError
+from flexray.seeds import generator
+
+WEIGHTS = {"video": 0.7, "audio": 0.7, "text": 0.9}
+"""What a party's mood adds to the sentiment: text says most, as in the real data."""
+NOISE = 0.15
+LARGEST = 3.0
+SHIFT = 0.5
+VOCABULARY = 1000
+FIRST, LAST = 1, 2
+LISTED = 40
+"""Words of the positive list, and of the negative one; they follow padding and the first and last token's IDs."""
+SHARE = 0.5
+"""Part of a text's words that is from one of the lists."""
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """What the stand-in is drawn from.
+
+    Args:
+        train: Training samples.
+        val: Validation samples.
+        test: Test samples.
+        steps: Most steps of a sequence and most tokens of a text; the fewest are a fifth of it.
+        video: Features of a step of video.
+        audio: Features of a step of audio.
+        seed: Draws all of it.
+    """
+
+    train: int = 800
+    val: int = 0
+    test: int = 400
+    steps: int = 50
+    video: int = 35
+    audio: int = 74
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for key, low in (("train", 2), ("val", 0), ("test", 2), ("steps", 5), ("video", 3), ("audio", 3)):
+            value = getattr(self, key)
+            if type(value) is not int or value < low:
+                raise ConfigError(f"dataset.standin.{key}: expected a whole number of at least {low}, got {value!r}")
+
+    @property
+    def sizes(self) -> dict[Split, int]:
+        """Samples of each split."""
+        return {"train": self.train, "val": self.val, "test": self.test}
+
+    def cut(self, array_n: Array) -> dict[Split, Array]:
+        """Cut what is drawn for all samples into the splits."""
+        ends = np.cumsum(list(self.sizes.values()))
+        return dict(zip(SPLITS, np.split(array_n, ends[:-1]), strict=True))
+
+    def labels(self) -> dict[Split, Array]:
+        """Return the sentiments: in [-3, 3], in thirds as in the real data."""
+        noise_n = self._draw("noise").normal(size=self._total) * NOISE
+        sum_n = sum((WEIGHTS[name] * self._mood(name) for name in PARTIES), start=noise_n)
+        return self.cut(np.round(np.clip(sum_n, -LARGEST, LARGEST) * 3) / 3)
+
+    def steps_of(self, name: str, dtype: torch.dtype) -> dict[Split, StepFeatures]:
+        """Return the sequences of ``video`` or ``audio``."""
+        width, draw = {"video": self.video, "audio": self.audio}[name], self._draw(name)
+        lengths_n = self._lengths(draw)
+        direction_d = SHIFT * draw.choice([-1.0, 1.0], size=width) * (np.arange(width) % 3 == 0)
+        mood_s = np.repeat(self._mood(name), lengths_n)
+        steps_sd = draw.standard_normal((len(mood_s), width), dtype=np.float32)
+        steps_sd += (mood_s[:, None] * direction_d).astype(np.float32)
+        return {
+            split: StepFeatures(steps_sd[rows], lengths, self.steps, dtype)
+            for split, rows, lengths in self._slices(lengths_n)
+        }
+
+    def tokens(self) -> dict[Split, TokenFeatures]:
+        """Return the texts as token IDs of a BERT with a vocabulary of :data:`VOCABULARY`."""
+        draw = self._draw("text")
+        lengths_n = self._lengths(draw)
+        chance_s = np.repeat(1 / (1 + np.exp(-1.5 * self._mood("text"))), lengths_n)
+        is_listed_s = draw.random(len(chance_s)) < SHARE
+        is_negative_s = draw.random(len(chance_s)) >= chance_s
+        start = LAST + 1
+        listed_s = start + draw.integers(LISTED, size=len(chance_s)) + LISTED * is_negative_s
+        tokens_s = np.where(is_listed_s, listed_s, draw.integers(start + 2 * LISTED, VOCABULARY, size=len(chance_s)))
+        ends_n = np.cumsum(lengths_n)
+        tokens_s[ends_n - lengths_n], tokens_s[ends_n - 1] = FIRST, LAST
+        offers = {"vocab_size": VOCABULARY}
+        return {
+            split: TokenFeatures(tokens_s[rows], lengths, self.steps, offers)
+            for split, rows, lengths in self._slices(lengths_n)
+        }
+
+    @property
+    def _total(self) -> int:
+        return sum(self.sizes.values())
+
+    def _draw(self, *what: Any) -> np.random.Generator:
+        return generator(self.seed, "sentiment stand-in", *what)
+
+    def _mood(self, name: str) -> Array:
+        return self._draw(name, "mood").normal(size=self._total)
+
+    def _lengths(self, draw: np.random.Generator) -> IdArray:
+        return draw.integers(max(3, self.steps // 5), self.steps, size=self._total, endpoint=True)
+
+    def _slices(self, lengths_n: IdArray) -> list[tuple[Split, slice, IdArray]]:
+        """Return every split with the place of its steps and the lengths of its samples."""
+        start, result = 0, []
+        for split, lengths in self.cut(lengths_n).items():
+            result.append((split, slice(start, start + int(lengths.sum())), lengths))
+            start += int(lengths.sum())
+        return result
+
+
+def stand_in(given: Mapping[str, Any], seed: int) -> StandIn:
+    """Return the stand-in that ``dataset.standin`` describes."""
+    try:
+        return StandIn(**given, seed=seed)
+    except TypeError as error:
+        raise ConfigError(
+            f"dataset.standin: expected train, val, test, steps, video, audio, got {dict(given)}"
+        ) from error

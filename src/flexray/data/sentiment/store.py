@@ -1,0 +1,160 @@
+"""The samples of any layout, stored once so that every party maps its own modality's file and reads nothing else.
+
+::
+
+    CACHE/KEY/report.json                      sizes, kinds, what was dropped and replaced
+              {train,val,test}/NAME.npy        steps of all samples, one after the other [s, d]; flat features [n, d];
+                                               token IDs [s]
+                               NAME_lengths.npy    [n], but for flat features
+                               text.json       sentences
+                               labels.npy  ids.npy
+              NAME_mean.npy  NAME_deviation.npy    over the training samples
+
+Shapes: n = samples, s = steps of all samples together, d = features of a step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flexray.data.base import Array, Fitted, IdArray, Split
+from flexray.data.sentiment.layouts import Layout
+from flexray.data.sentiment.samples import Joined, Modality, Samples, join
+from flexray.errors import DataError
+
+VERSION = 1
+"""Goes into the key: raise it whenever the content of a store changes."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of stored samples.
+
+    Args:
+        folder: CACHE/KEY.
+        report: What ``report.json`` says.
+    """
+
+    folder: Path
+    report: Mapping[str, Any]
+
+    def array(self, split: Split, name: str) -> Array:
+        """Map an array of one split."""
+        array: Array = np.load(self.folder / split / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        return array
+
+    def sentences(self, split: Split) -> list[str]:
+        """Read the sentences of one split."""
+        texts: list[str] = json.loads((self.folder / split / "text.json").read_text(encoding="utf-8"))
+        return texts
+
+    def scaling(self, name: str) -> Fitted:
+        """Read mean and deviation [d] of a modality over the training samples."""
+        return {key: np.load(self.folder / f"{name}_{key}.npy") for key in ("mean", "deviation")}
+
+
+def open_store(layout: Layout, cache: Path, salt: str) -> Store:
+    """Return the store of a layout's files, made now if there is none of the same files, sizes and dates.
+
+    Args:
+        layout: What to store.
+        cache: Folder of all stores.
+        salt: What else the content depends on.
+
+    Raises:
+        DataError: The files are not as they should be, or the cache cannot be written.
+    """
+    stats = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in layout.files]
+    key = hashlib.sha256(repr((VERSION, salt, stats)).encode()).hexdigest()[:16]
+    folder = cache / key
+    if not (folder / "report.json").is_file():
+        _make(layout, folder)
+    return Store(folder, json.loads((folder / "report.json").read_text(encoding="utf-8")))
+
+
+def _make(layout: Layout, folder: Path) -> None:
+    """Write a store beside its place, then move it there whole: two runs may make the same one at once."""
+    splits = layout.read()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix="draft-", dir=folder.parent))
+    except OSError as error:
+        raise DataError(f"dataset.cache: cannot write to {folder.parent}: {error.strerror}") from error
+    try:
+        report: dict[str, Any] = {"layout": layout.name, "sizes": {}, "dropped": {}, "replaced": {}, "kinds": {}}
+        for split, samples in splits.items():
+            _write_split(draft / split, samples, report, split)
+        for name, kind in report["kinds"].items():
+            if kind in ("steps", "flat"):
+                _write_scaling(draft, name)
+        (draft / "report.json").write_text(json.dumps(report), encoding="utf-8")
+        if not folder.exists():
+            draft.replace(folder)
+    except OSError as error:
+        if not (folder / "report.json").is_file():
+            raise DataError(f"dataset.cache: cannot write {folder}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write_split(folder: Path, samples: Samples, report: dict[str, Any], split: Split) -> None:
+    folder.mkdir()
+    joined = join(samples)
+    rows = joined.rows["labels"]
+    np.save(folder / "labels.npy", np.asarray(samples.labels_n)[rows])
+    np.save(folder / "ids.npy", np.array([samples.ids[row] for row in rows]))
+    report["sizes"][split] = len(rows)
+    report["dropped"][split] = joined.dropped
+    for name, modality in samples.modalities.items():
+        if report["kinds"].setdefault(name, modality.kind) != modality.kind:
+            raise DataError(f"{modality.where}: holds {modality.kind}, but the split before it {report['kinds'][name]}")
+        replaced = _write(folder, name, modality, joined)
+        report["replaced"][name] = report["replaced"].get(name, 0) + replaced
+
+
+def _write(folder: Path, name: str, modality: Modality, joined: Joined) -> int:
+    """Write one modality; return how many of its numbers were NaN or infinite and are 0 now."""
+    kept = [modality.samples[row] for row in joined.rows[name]]
+    if modality.kind == "sentences":
+        (folder / "text.json").write_text(json.dumps(kept), encoding="utf-8")
+        return 0
+    _check_widths(modality, joined.rows[name])
+    if modality.kind == "flat":
+        array = np.array(kept, dtype=np.float32)
+    else:
+        lengths: IdArray = np.array([len(sample) for sample in kept], dtype=np.int64)
+        np.save(folder / f"{name}_lengths.npy", lengths)
+        with np.errstate(over="ignore"):
+            array = np.concatenate(kept).astype(np.int64 if modality.kind == "tokens" else np.float32)
+    bad = ~np.isfinite(array)
+    array[bad] = 0
+    np.save(folder / f"{name}.npy", array)
+    return int(bad.sum())
+
+
+def _check_widths(modality: Modality, rows: list[int]) -> None:
+    width = modality.samples[rows[0]].shape[1:]
+    for row in rows:
+        if modality.samples[row].shape[-1:] != width and modality.kind == "steps":
+            found = modality.samples[row].shape[-1:]
+            raise DataError(f"{modality.where}: sample {row} has steps of shape {found}, but sample {rows[0]} {width}")
+
+
+def _write_scaling(folder: Path, name: str) -> None:
+    """Write mean and deviation of the training samples' steps, read in blocks; constant features get infinity."""
+    array = np.load(folder / "train" / f"{name}.npy", mmap_mode="r")
+    blocks = np.array_split(array, max(1, array.nbytes // 2**26))
+    mean_d = sum(block.sum(axis=0, dtype=np.float64) for block in blocks) / len(array)
+    square_d = sum(np.square(block - mean_d).sum(axis=0) for block in blocks) / len(array)
+    same_d = np.all([np.all(block == array[0], axis=0) for block in blocks], axis=0)
+    np.save(folder / f"{name}_mean.npy", mean_d)
+    np.save(folder / f"{name}_deviation.npy", np.where(same_d | (square_d == 0), np.inf, np.sqrt(square_d)))

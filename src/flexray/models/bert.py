@@ -1,0 +1,129 @@
+"""A BERT encoder for text parties. The library transformers is imported when one is made, and not before.
+
+Shapes: b = samples of a batch, t = tokens of the longest text, h = BERT's hidden width, o = outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flexray.errors import ConfigError
+
+
+class Bert(nn.Module):
+    """BERT; the last hidden state of a text's first token, as it is or mapped linearly to the outputs.
+
+    With ``pretrained`` its weights come from the Hugging Face hub or a local folder. Without, it is a small one with
+    random weights, of the widths given here; its weights start large enough (variance 1 / width) that the first
+    token sees the others at once, which a BERT that nobody pretrained otherwise does not.
+
+    Args:
+        in_shape: (t,): the largest number of tokens.
+        out_features: o, outputs per sample if there is a ``projection``.
+        pretrained: Name on the hub, or a folder with ``config.json`` and weights; usually left to the dataset, whose
+            tokens must be of the same model.
+        projection: Map the first token's state to o outputs; without, the embedding has BERT's own hidden width.
+        frozen_layers: The embeddings and so many lower layers are not trained; 0 trains all.
+        dropout: Of all dropout layers; None: what the pretrained model says, 0.1 for a small one.
+        vocab_size: Of a small one: number of token IDs.
+        hidden: Of a small one: h.
+        layers: Of a small one: number of layers.
+        heads: Of a small one: attention heads.
+        intermediate: Of a small one: width of the layers' feed-forward part.
+    """
+
+    def __init__(
+        self,
+        in_shape: Sequence[int],
+        out_features: int,
+        pretrained: str | None = None,
+        projection: bool = False,
+        frozen_layers: int = 0,
+        dropout: float | None = None,
+        vocab_size: int = 1000,
+        hidden: int = 64,
+        layers: int = 2,
+        heads: int = 4,
+        intermediate: int = 128,
+    ) -> None:
+        super().__init__()
+        if len(in_shape) != 1:
+            raise ConfigError(f"model: Bert expects token IDs, (tokens,), got samples of shape {tuple(in_shape)}")
+        if not (dropout is None or (isinstance(dropout, int | float) and 0 <= dropout < 1)):
+            raise ConfigError(f"model.dropout: expected a number in [0, 1) or null, got {dropout!r}")
+        chances = (
+            {} if dropout is None else dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), dropout)
+        )
+        if pretrained is None:
+            widths = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
+            sizes = {**widths, "intermediate_size": intermediate, "vocab_size": vocab_size}
+            self.bert: Any = _small(max_position_embeddings=in_shape[0], **sizes, **chances)
+        else:
+            self.bert = _pretrained(pretrained, in_shape[0], chances)
+        _freeze(self.bert, frozen_layers)
+        width = self.bert.config.hidden_size
+        self.output = nn.Linear(width, out_features) if projection else nn.Identity()
+
+    def forward(self, tokens_bt: Tensor, mask_bt: Tensor) -> Tensor:
+        """Return embeddings [b, o] of token IDs [b, t], of which those count where ``mask_bt`` is 1."""
+        state_bth = self.bert(input_ids=tokens_bt, attention_mask=mask_bt).last_hidden_state
+        embedding_bo: Tensor = self.output(state_bth[:, 0])
+        return embedding_bo
+
+
+def _small(**sizes: Any) -> Any:
+    from transformers import BertConfig, BertModel
+
+    for key, value in sizes.items():
+        if "dropout" not in key and (type(value) is not int or value < 1):
+            raise ConfigError(f"model: Bert's {key}: expected a whole number of at least 1, got {value!r}")
+    if sizes["hidden_size"] % sizes["num_attention_heads"]:
+        width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
+        raise ConfigError(f"model.heads: expected a divisor of model.hidden, {width}, got {heads}")
+    config = BertConfig(**sizes, initializer_range=sizes["hidden_size"] ** -0.5)
+    return BertModel(config, add_pooling_layer=False)
+
+
+def _pretrained(name: str, tokens: int, chances: dict[str, float]) -> Any:
+    from transformers import AutoModel
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        model, info = AutoModel.from_pretrained(name, output_loading_info=True, dtype=torch.float32, **chances)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"dataset.bert: cannot load '{name}': {_first_line(error)}; {BERT_EXPECTED}") from error
+    lacking = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
+    if lacking:
+        raise ConfigError(f"dataset.bert: the weights in '{name}' lack {lacking[0]}; {BERT_EXPECTED}")
+    if hasattr(model, "pooler"):
+        model.pooler = None  # it would be trained by nobody: the first token's state is used as it is
+    limit = model.config.max_position_embeddings
+    if tokens > limit:
+        raise ConfigError(f"dataset.max_tokens: expected at most {limit}, what '{name}' can read, got {tokens}")
+    return model
+
+
+BERT_EXPECTED = "expected a BERT's name on the hub, or a folder with config.json, weights and tokenizer"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".")
+
+
+def _freeze(bert: Any, layers: int) -> None:
+    if type(layers) is not int or layers < 0:
+        raise ConfigError(f"model.frozen_layers: expected a whole number of at least 0, got {layers!r}")
+    if not layers:
+        return
+    stack = getattr(getattr(bert, "encoder", None), "layer", None)
+    if not isinstance(stack, nn.ModuleList) or layers > len(stack):
+        there = len(stack) if isinstance(stack, nn.ModuleList) else "no list of"
+        raise ConfigError(f"model.frozen_layers: the model has {there} layers, got {layers}")
+    for module in (bert.embeddings, *list(stack)[:layers]):
+        module.requires_grad_(False)
