@@ -2,6 +2,7 @@
 
 * ``-m`` and the like may stand anywhere.
 * Below an open mapping, such as ``parties`` or ``cluster.resources``, new keys need no ``+``.
+* ``lr={server:0.1}`` goes over what a chosen file says by participant: other names keep the file's values.
 * ``model._target_=my_package.MyModel`` replaces the chosen file: the keys that are typed beside it, ``model.width=3``,
   are the class's arguments, and those of the file are forgotten. The same holds for ``dataset``, ``server`` and
   ``optimizer``.
@@ -20,6 +21,8 @@ from flexray.errors import ConfigError, near_match
 
 FLAGS = ("-m", "--multirun", "-h", "--help", "--hydra-help", "--resolve", "-r", "--run")
 OPEN = ("parties", "cluster.resources", "dataset.parties", "dataset.files")
+NAMED = ("lr", "adaptive.A")
+"""Keys by participant that files give as mappings, to which a command line may add names."""
 REPLACED = ("dataset", "model", "server", "optimizer")
 KEPT = {"dataset": ("batch_size", "replacement", "drop_last")}
 """Keys of a replaced file that are not arguments of its class."""
@@ -39,7 +42,11 @@ def prepare(arguments: list[str]) -> list[str]:
             raise ConfigError(f"{argument}: expected key=value, got no key")
     targets = {key_of(a).removesuffix("._target_") for a in arguments if key_of(a).endswith("._target_")}
     grown = {*OPEN, *targets.intersection(("algo", *REPLACED))}
-    return [f"++{a}" if a[:1] not in "+~-" and _is_below(key_of(a), grown) else a for a in arguments]
+    return [f"++{a}" if a[:1] not in "+~-" and _may_grow(a, grown) else a for a in arguments]
+
+
+def _may_grow(argument: str, mappings: Iterable[str]) -> bool:
+    return _is_below(key_of(argument), mappings) or argument.startswith(tuple(f"{key}={{" for key in NAMED))
 
 
 def key_of(argument: str) -> str:

@@ -27,12 +27,12 @@ WEIGHTS = {"video": 0.7, "audio": 0.7, "text": 0.9}
 """What a party's mood adds to the sentiment: text says most, as in the real data."""
 NOISE = 0.15
 LARGEST = 3.0
-SHIFT = 0.5
+SHIFT = 1.0
 VOCABULARY = 1000
 FIRST, LAST = 1, 2
 LISTED = 40
 """Words of the positive list, and of the negative one; they follow padding and the first and last token's IDs."""
-SHARE = 0.5
+SHARE = 0.7
 """Part of a text's words that is from one of the lists."""
 
 
@@ -97,7 +97,7 @@ class StandIn:
         """Return the texts as token IDs of a BERT with a vocabulary of :data:`VOCABULARY`."""
         draw = self._draw("text")
         lengths_n = self._lengths(draw)
-        chance_s = np.repeat(1 / (1 + np.exp(-1.5 * self._mood("text"))), lengths_n)
+        chance_s = np.repeat(1 / (1 + np.exp(-2.5 * self._mood("text"))), lengths_n)
         is_listed_s = draw.random(len(chance_s)) < SHARE
         is_negative_s = draw.random(len(chance_s)) >= chance_s
         start = LAST + 1
