@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,11 +17,10 @@ from torch import Tensor, nn
 
 from flexray.data.base import Split
 from flexray.data.batches import BatchStream
-from flexray.messages import Answer, FloatArray, GroupReply, Order, Pace, Report, ServerReply, State, Turn
+from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, ServerReply, State, Turn
 from flexray.participants import ParticipantSpec, Shared
 from flexray.party import Party
 from flexray.phi import Phi
-from flexray.wallclock import Timer, rested
 
 
 class PartyGroup:
@@ -52,17 +50,11 @@ class PartyGroup:
         """Build the frozen copy of the server's model, given the embedding widths of all K parties."""
         self._head = self._shared.build_head(widths).requires_grad_(False)
 
-    def embed(self, index: int, paces: Sequence[Pace | None] = ()) -> GroupReply:
-        """Return the embeddings of batch ``index``; with ``paces``, everybody rests for its own afterwards."""
+    def embed(self, index: int) -> GroupReply:
+        """Return the embeddings of batch ``index``."""
         batch = self._batches.batch(index)
         self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
-        if any(paces):
-            self._blocks = tuple(
-                rested(partial(party.embed, batch, index), pace)
-                for party, pace in zip(self.parties, paces, strict=True)
-            )
-        else:
-            self._blocks = tuple(party.embed(batch, index) for party in self.parties)
+        self._blocks = tuple(party.embed(batch, index) for party in self.parties)
         return GroupReply(self._blocks)
 
     def train(
@@ -89,13 +81,12 @@ class PartyGroup:
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
         phi = Phi(self._head, blocks)
         down_bytes = server.state_v.nbytes + sum(block.nbytes for block in blocks)
-        reports, given = [], [Order(*order) for order in orders]
-        for party, order in zip(self.parties, given, strict=True):
-            report = party.train(phi, self._labels_b, order, index)
+        reports = []
+        for party, order in zip(self.parties, orders, strict=True):
+            report = party.train(phi, self._labels_b, Order(*order), index)
             up_bytes = blocks[party.index - 1].nbytes
             reports.append(replace(report, up_bytes=up_bytes, down_bytes=down_bytes))
-        paces = [order.pace for order in given]
-        return GroupReply(self.embed(index + 1, paces).blocks if embed_next else (), tuple(reports))
+        return GroupReply(self.embed(index + 1).blocks if embed_next else (), tuple(reports))
 
     def _load_head(self, state_v: FloatArray) -> None:
         start = 0
@@ -105,18 +96,14 @@ class PartyGroup:
                 param.copy_(vector[start : start + param.numel()].view_as(param))
                 start += param.numel()
 
-    def first_turn(self, place: int, timed: bool = False) -> Turn:
+    def first_turn(self, place: int) -> Turn:
         """VAFL: embed the first batch of party ``place`` of this group."""
-        timer = Timer() if timed else None
-        block_bo = self._embed_turn(place, 0)
-        return Turn(block_bo, Report(0, 1.0), timer.now() if timer else 0.0)
+        return Turn(self._embed_turn(place, 0), Report(0, 1.0))
 
     def follow(self, place: int, turn: int, order: Order, answer: Answer) -> Turn:
         """VAFL: let party ``place`` of this group end turn ``turn`` and embed the batch of its next."""
-        timer = Timer() if order.pace else None
         report = self.parties[place].follow(answer.grad_bo, order, turn)
-        block_bo = self._embed_turn(place, turn + 1)
-        return Turn(block_bo, report, timer.now() if timer else 0.0)
+        return Turn(self._embed_turn(place, turn + 1), report)
 
     def _embed_turn(self, place: int, turn: int) -> FloatArray:
         party = self.parties[place]

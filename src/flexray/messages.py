@@ -25,12 +25,14 @@ class Pace:
         seconds: How long the computing lasts at least.
         fill: Take as many iterations as fit ``seconds``, at least one, instead of the order's number.
         rehearsal: It is the dummy round: the optimizer is to come out as it was.
+        overhead_s: Seconds that a round takes beside local iterations: messages, embeddings, Phi.
     """
 
     share: float
     seconds: float = 0.0
     fill: bool = False
     rehearsal: bool = False
+    overhead_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Report:
         up_bytes: Bytes that went from the party to the server.
         down_bytes: Bytes that went from the server to the party.
         unit_s: On the wall clock: seconds of computing per local iteration, rests not counted.
+        span_s: On the wall clock: seconds from the first local iteration to the end of the last rest.
     """
 
     tau: int
@@ -69,6 +72,7 @@ class Report:
     up_bytes: int = 0
     down_bytes: int = 0
     unit_s: float = 0.0
+    span_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +98,10 @@ class ServerReply:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """VAFL: a party's embeddings [b, o_k] of the batch of its next turn, and its report on the turn before.
-
-    On the wall clock ``compute_s`` are the seconds that both took.
-    """
+    """VAFL: a party's embeddings [b, o_k] of the batch of its next turn, and its report on the turn before."""
 
     block_bo: FloatArray
     report: Report
-    compute_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

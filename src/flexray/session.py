@@ -142,7 +142,7 @@ def _observers(job: Job, folder: Path) -> list[Observer]:
     x = job.experiment
     observers: list[Observer] = [
         TableObserver(folder),
-        TimelineObserver(folder, job.timeline_rounds),
+        TimelineObserver(folder, job.timeline_rounds, x.time_unit),
         ModelObserver(folder),
     ]
     if job.smoothness:
@@ -151,5 +151,5 @@ def _observers(job: Job, folder: Path) -> list[Observer]:
         optimizers = [spec.optimizer for spec in (*x.parties, x.shared.server)]
         observers.append(ConstraintObserver(job.smoothness, optimizers))
     if job.progress:
-        observers.append(ProgressObserver(x.target.metric, x.limits.max_time))
+        observers.append(ProgressObserver(x.target.metric, x.limits.max_time, x.time_unit))
     return observers

@@ -25,6 +25,10 @@ class Pacer(Protocol):
     def unit_s(self) -> float:
         """Seconds of computing per local iteration."""
 
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first local iteration to the end of the last rest."""
+
     def iterations(self, tau: int) -> Iterator[int]:
         """Yield once for each local iteration."""
 
@@ -73,6 +77,7 @@ class Trainer:
             loss=values[0] if values else None,
             diverged_at=next((t for t, value in enumerate(values) if not math.isfinite(value)), None),
             unit_s=0.0 if pacer is None else pacer.unit_s,
+            span_s=0.0 if pacer is None else pacer.span_s,
         )
 
     def rehearse(self, predict: Callable[[], Tensor], labels_b: Tensor, order: Order, pacer: Pacer) -> Report:

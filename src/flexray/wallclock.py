@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 from torch import Tensor
 
 from flexray.messages import Order, Pace, Report
 from flexray.training import Trainer
 
-T = TypeVar("T")
 GRAIN_S = 0.001
 """Shorter rests are put off and added up: a processor cannot be given back more briefly with any accuracy."""
 
@@ -36,7 +34,12 @@ class Throttle:
     """Lets a participant take local iterations at a share of its own rate.
 
     After ``busy`` seconds of computing it rests until ``busy / share`` have passed, in the middle of a round, too; what
-    a rest lasted is measured, so that neither short iterations nor late wake-ups shift the share.
+    a rest lasted is measured, so that neither short iterations nor late wake-ups shift the share. Seconds are those of
+    the machine's clock, not of the processor: a busy machine slows a throttled participant as much as another.
+
+    What a round takes beside local iterations comes on top of the timeout, at any share. Where a round is as long as
+    the iterations are, since one alone is longer than the timeout or there is none, it is stretched as they are: else
+    a participant at share s would have more than s of the rounds, and so of the iterations, that it has unthrottled.
 
     Args:
         pace: How.
@@ -49,6 +52,7 @@ class Throttle:
         self._busy_s = 0.0
         self._first_s = 0.0
         self._rested_s = 0.0
+        self.span_s = 0.0
         self.taken = 0
 
     @property
@@ -61,7 +65,6 @@ class Throttle:
     def iterations(self, tau: int) -> Iterator[int]:
         """Yield once for each local iteration, then wait for the end of the round's computing."""
         begin = self._clock.now()
-        deadline = begin + self._pace.seconds
         while self._goes_on(tau, begin):
             started = self._clock.now()
             yield self.taken
@@ -72,16 +75,29 @@ class Throttle:
             if self._owed_s() >= GRAIN_S:
                 self._rest()
         self._rest()
-        self._clock.sleep(deadline - self._clock.now())
+        self._clock.sleep(begin + self._least_s() - self._clock.now())
+        self.span_s = self._clock.now() - begin
+
+    def _least_s(self) -> float:
+        """Return how long iterations and rests last at least.
+
+        Unthrottled, ``seconds`` of iterations come with one overhead; so those that were taken stand for the part
+        ``busy / seconds`` of it, and for all of it where they are longer than that.
+        """
+        pace = self._pace
+        if pace.share <= 0:
+            return pace.seconds
+        part = min(1.0, self._busy_s / pace.seconds) if pace.seconds > 0 else 1.0
+        return max(pace.seconds, (self._busy_s + pace.overhead_s * part) / pace.share - pace.overhead_s)
 
     def _goes_on(self, tau: int, begin: float) -> bool:
         """Whether to take another iteration: the first always, then while they are wanted and fit."""
         if self.taken == 0:
             return tau > 0
-        if not self._pace.fill:
-            return self.taken < tau
         if self._pace.share <= 0:
             return False
+        if not self._pace.fill:
+            return self.taken < tau
         passed = self._clock.now() - begin + max(0.0, self._owed_s())
         return passed + self._busy_s / self.taken / self._pace.share <= self._pace.seconds * (1 + 1e-9)
 
@@ -100,15 +116,6 @@ def paced(trainer: Trainer, pace: Pace) -> Callable[[Callable[[], Tensor], Tenso
     """Return what runs the local iterations of a round in real time, in place of :meth:`Trainer.run`."""
     run = trainer.rehearse if pace.rehearsal else trainer.run
     return lambda predict, labels_b, order: run(predict, labels_b, order, Throttle(pace))
-
-
-def rested(compute: Callable[[], T], pace: Pace | None, clock: Clock | None = None) -> T:
-    """Return what ``compute`` does, after a rest that leaves it the pace's share of the time."""
-    timer = Timer(clock)
-    result = compute()
-    if pace is not None and pace.share > 0:
-        timer.sleep(timer.now() * (1 - pace.share) / pace.share)
-    return result
 
 
 class Timer:

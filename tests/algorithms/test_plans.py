@@ -204,8 +204,8 @@ def test_the_first_rate_comes_from_the_dummy_round():
     start, later = Moment(0, 0.0, (0.0, 0.5, 0.2)), Moment(0, 30.0, (0.5, 0.0, 0.0))
     for weighted in (True, False):
         known, dummy = AdaptiveFlexVFL(system, weighted), AdaptiveFlexVFL(system, weighted, first="dummy")
-        assert known.preparation_units(start) == 0.0
-        assert dummy.preparation_units(start) == 30.0
+        assert known.preparation(start) is None
+        assert dummy.preparation(start).duration_units == 30.0
         first, of_dummy = dummy.plan(later), known.plan(start)
         assert first.tau == (2, 10, 20)
         assert of_dummy.tau == (5, 5, 16)

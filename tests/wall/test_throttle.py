@@ -9,7 +9,7 @@ import pytest
 
 from flexray.messages import Pace
 from flexray.simulation.speeds import local_iterations
-from flexray.wallclock import Clock, Throttle, Timer, rested
+from flexray.wallclock import Clock, Throttle, Timer
 
 
 class OwnClock(Clock):
@@ -114,14 +114,27 @@ def test_the_share_on_the_machines_clock(unit_s: float, rounds: int) -> None:
     assert taken >= rounds
 
 
-def test_other_computing_rests_too() -> None:
-    clock = OwnClock()
+@pytest.mark.parametrize("share", [0.8, 0.5, 0.2])
+@pytest.mark.parametrize(
+    ("seconds", "unit_s", "tau"),
+    [(1.0, 0.01, 1), (0.02, 0.09, 1), (0.1, 0.1, 1), (0.0, 0.09, 1), (0.0, 0.01, 7)],
+    ids=["fits", "longer than the round", "as long as the round", "no timeout", "several without a timeout"],
+)
+def test_the_share_of_rounds_counts_what_they_take_beside_iterations(
+    share: float, seconds: float, unit_s: float, tau: int
+) -> None:
+    """A round lasts iterations, rests and 40 ms more; its rate is the share of that of a round without rests."""
+    rates = []
+    for left in (1.0, share):
+        taken, lasted, _ = run(Pace(left, seconds, fill=seconds > 0, overhead_s=0.04), unit_s, tau)
+        rates.append(taken / (lasted + 0.04))
+    assert rates[1] / rates[0] == pytest.approx(share, abs=1e-9)
 
-    def compute() -> str:
-        clock.time += 2.0
-        return "done"
 
-    assert rested(compute, Pace(0.25), clock) == "done"
-    assert clock.slept == [6.0]
-    assert rested(compute, Pace(0.0), clock) == rested(compute, None, clock) == "done"
-    assert clock.slept == [6.0]
+def test_what_is_owed_for_the_overhead_does_not_jump_where_iterations_just_fit() -> None:
+    lasted = [run(Pace(0.5, 1.0, overhead_s=0.1), unit_s=unit_s)[1] for unit_s in (0.499, 0.501)]
+    assert lasted == [1.0, pytest.approx(1.002, abs=0.001)]
+
+
+def test_without_a_share_one_iteration_is_taken_whatever_was_planned() -> None:
+    assert run(Pace(0.0, 1.0, overhead_s=0.1), unit_s=0.25, tau=5)[:2] == (1, 1.0)

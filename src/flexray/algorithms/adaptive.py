@@ -40,12 +40,12 @@ class AdaptiveFlexVFL(FlexVFL):
         self.first = first
         self._first_tau: tuple[int, ...] = ()
 
-    def preparation_units(self, now: Moment) -> float:  # noqa: D102
+    def preparation(self, now: Moment) -> Plan | None:  # noqa: D102
         if self.first != "dummy":
-            return 0.0
+            return None
         dummy = super().plan(now)
         self._first_tau = dummy.tau
-        return dummy.duration_units
+        return dummy
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102
         tau = self.iterations_by_timeout(now)
@@ -54,13 +54,13 @@ class AdaptiveFlexVFL(FlexVFL):
     def _rates(self, now: Moment, tau_now: tuple[int, ...]) -> tuple[float, ...]:
         system = self.system
         if now.reports is None:
-            if self.first != "dummy" or not self._first_tau:
-                self._first_tau = tau_now
-            tau_last = self._first_tau
+            tau_last = (self._first_tau if self.first == "dummy" else ()) or tau_now
             w_bar = tuple(o.max_weight(t, 0.0) for o, t in zip(system.optimizers, tau_last, strict=True))
         else:
             tau_last = tuple(report.tau for report in now.reports)
             w_bar = tuple(report.max_weight for report in now.reports)
+        if now.round == 0:
+            self._first_tau = tau_last
         if self.weighted:
             return tuple(a / (max(1, t) * w) for a, t, w in zip(system.base_rates, tau_last, w_bar, strict=True))
         return tuple(

@@ -110,9 +110,12 @@ class RoundAlgorithm(ABC):
     def plan(self, now: Moment) -> Plan:
         """Return the plan of the round that starts now."""
 
-    def preparation_units(self, now: Moment) -> float:
-        """Return the simulated time that passes before the first round."""
-        return 0.0
+    def preparation(self, now: Moment) -> Plan | None:
+        """Return the plan of a dummy round, which takes its time before the first one and changes nothing, or None.
+
+        With ``clock=wall`` it is really taken, and its reports are those of the first round's :class:`Moment`.
+        """
+        return None
 
     def for_system(self, system: System) -> Self:
         """Return the same algorithm for these participants."""

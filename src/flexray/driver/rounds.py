@@ -27,7 +27,8 @@ class RoundDriver(Driver):
 
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
         self._evaluate(0)
-        self._clock.advance(self._algorithm.preparation_units(self._moment(0)))
+        if (dummy := self._algorithm.preparation(self._moment(0))) is not None:
+            self._pass(self._clock, dummy)
         embeddings, server = self._all_groups("embed", 0), self._server("start")
         done = 0
         while done != limit and not self._stopping:

@@ -1,6 +1,7 @@
 """Turns of single parties in real seconds (``clock=wall``): VAFL as it is meant, truly asynchronous.
 
-A party computes, rests as its speed says, and its message travels; whoever is due first is answered first. Rests and
+A party computes, rests as its speed says, and its message travels; whoever is due first is answered first. It rests for
+all that its turn took so far, the server's answer included, so that its turns come at its share of the rate. Rests and
 messages of many parties overlap, wherever they live; in one process computing itself does not. Evaluations happen
 outside of the time that is counted, while nobody computes.
 """
@@ -14,8 +15,9 @@ from flexray.algorithms.base import EventAlgorithm, Moment, Plan
 from flexray.driver.base import new_record
 from flexray.driver.events import EventDriver
 from flexray.driver.wall_rounds import relative_times, shares
+from flexray.errors import ConfigError
 from flexray.experiment import Experiment
-from flexray.messages import EvalRecord, Order, Pace, RoundRecord
+from flexray.messages import EvalRecord, RoundRecord
 from flexray.participants import blame
 from flexray.runtime.base import Handle, Placement, Runtime
 from flexray.simulation.clock import EventQueue
@@ -32,7 +34,7 @@ class OwnTurn:
         share: Share of its own rate that the party is left with.
         handle: Its computing.
         ends: The event (1-based) that is over when the computing is; 0 before a party's first.
-        compute_s: What the computing took.
+        taken_s: What answer and computing took, and the rest that follows.
     """
 
     start: float
@@ -40,7 +42,7 @@ class OwnTurn:
     share: float
     handle: Handle
     ends: int
-    compute_s: float = 0.0
+    taken_s: float = 0.0
 
 
 class WallEventDriver(EventDriver):
@@ -55,7 +57,6 @@ class WallEventDriver(EventDriver):
         self._running: dict[int, OwnTurn] = {}
         self._due: EventQueue[tuple[int, OwnTurn]] = EventQueue()
         self._over: set[int] = set()
-        self._share = 1.0
 
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
         self._evaluate(0)
@@ -64,7 +65,7 @@ class WallEventDriver(EventDriver):
         self._runtime.get([filled])
         self._timer = Timer()
         for party in range(len(self._x.parties)):
-            self._start_turn(party, self._group_of(party, "first_turn", True), 0.0, 0)
+            self._start_turn(party, self._group_of(party, "first_turn"), 0.0, 0)
         done = 0
         while done != limit and not self._stopping:
             end, party, turn = self._next_due()
@@ -88,6 +89,11 @@ class WallEventDriver(EventDriver):
         with blame("algo", f"turn {index + 1} of {self._x.names[party]}"):
             plan = self._algorithm.plan(party, now)
         share = shares(now.utilization, self._slower)[party]
+        if share <= 0:
+            raise ConfigError(
+                f"speeds: {self._x.names[party]} is at utilization 1 at {start:.6g} s, so its turn would never end;"
+                " expected a utilization below 1"
+            )
         self._running[party] = OwnTurn(start, replace(plan, utilization=now.utilization), share, handle, ends)
 
     def _next_due(self) -> tuple[float, int, OwnTurn]:
@@ -110,24 +116,20 @@ class WallEventDriver(EventDriver):
             return False
         party = parties[place]
         turn = self._running.pop(party)
-        turn.compute_s = self._runtime.get([turn.handle])[0].compute_s
-        rest_s = turn.compute_s * (1 - turn.share) / turn.share
-        self._due.push(self._timer.now() + rest_s + turn.plan.comm_units, party, (party, turn))
+        self._runtime.get([turn.handle])
+        turn.taken_s = (self._timer.now() - turn.start) / turn.share
+        self._due.push(turn.start + turn.taken_s + turn.plan.comm_units, party, (party, turn))
         self._over.add(turn.ends)
         return True
 
     def _end_turn(self, number: int, end: float, party: int, turn: OwnTurn) -> None:
         """Let the server answer and the party follow, and begin the party's next turn."""
         self._clock.now = end
-        times = tuple(turn.compute_s / turn.share if k == party else t for k, t in enumerate(turn.plan.unit_times))
+        times = tuple(turn.taken_s if k == party else t for k, t in enumerate(turn.plan.unit_times))
         plan = replace(turn.plan, duration_units=end - turn.start, unit_times=times)
-        self._share = turn.share
         orders = self._orders(plan)
         record = new_record(number, turn.start, end, plan, orders, (), party)
         self._start_turn(party, self._submit(record, party, orders, turn.handle), end, number)
-
-    def _orders(self, plan: Plan) -> list[Order]:
-        return [replace(order, pace=Pace(self._share)) for order in super()._orders(plan)]
 
     def _unread(self) -> int:
         """Return how many of the oldest results are not there yet: a slow party must not hold up the others."""

@@ -6,12 +6,13 @@ time, is known only then. Evaluations, and the embeddings that follow them, happ
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from flexray.algorithms.adaptive import static_rates
-from flexray.algorithms.base import Plan, RoundAlgorithm
+from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 from flexray.driver.base import GROUP, new_record
 from flexray.driver.rounds import RoundDriver
 from flexray.experiment import Experiment, WallClock
@@ -40,11 +41,13 @@ class WallRoundDriver(RoundDriver):
         self._timer = Timer()
         self._slower = relative_times(experiment)
         self._shares: tuple[float, ...] = ()
+        self._overhead_s = 0.0
 
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
         self._evaluate(0)
         yield from self._read(0)
         self._measure_base_times()
+        self._take_dummy_round()
         embeddings, server = self._all_groups("embed", 0), self._server("start")
         self._runtime.get([*embeddings, server])
         done = 0
@@ -57,8 +60,7 @@ class WallRoundDriver(RoundDriver):
                 break
             done += 1
             evaluated = self._is_eval(done, last=done == limit)
-            self._shares = shares(now.utilization, self._slower)
-            orders = self._orders(plan)
+            orders = self._paced(self._orders(plan), plan, now)
             self._timer = Timer()
             record = new_record(done, start, start, plan, orders, now.utilization)
             embeddings, server = self._submit(record, orders, not evaluated, embeddings, server)
@@ -69,19 +71,23 @@ class WallRoundDriver(RoundDriver):
                 yield from self._read(0)
         yield from self._read_all(done, limit)
 
-    def _orders(self, plan: Plan) -> list[Order]:
+    def _paced(self, orders: list[Order], plan: Plan, now: Moment, rehearsal: bool = False) -> list[Order]:
+        """Return the orders with what they mean in real time."""
+        self._shares = shares(now.utilization, self._slower)
         seconds = 0.0 if plan.pace == "slowest" else plan.duration_units - plan.comm_units
+        fill = plan.pace == "fill"
         return [
-            replace(order, pace=Pace(share, seconds, fill=plan.pace == "fill"))
-            for order, share in zip(super()._orders(plan), self._shares, strict=True)
+            replace(order, pace=Pace(share, seconds, fill, rehearsal, self._overhead_s))
+            for order, share in zip(orders, self._shares, strict=True)
         ]
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
         """Wait for the slowest link, then read the clock."""
+        reports = self._reports_of(values)
+        self._overhead_s = max(0.0, self._timer.now() - self._longest_span(reports))
         self._timer.sleep(record.comm_units)
         duration = self._timer.now()
         record = super()._complete(record, values)
-        reports = self._reports_of(values)
         for k, report in enumerate(reports):
             self._iterations[k] += report.tau - record.tau[k]  # the plan's number was counted
         unit_times = tuple(
@@ -95,24 +101,51 @@ class WallRoundDriver(RoundDriver):
             unit_times=unit_times,
         )
 
+    def _longest_span(self, reports: tuple[Report, ...]) -> float:
+        """Return the seconds of local iterations and rests in the process that had most of them."""
+        place = self._placement
+        spans: defaultdict[int, float] = defaultdict(float)
+        for host, group in zip(place.group_hosts, place.groups, strict=True):
+            spans[host] += sum(reports[k].span_s for k in group)
+        spans[place.server_host] += reports[-1].span_s
+        return max(spans.values())
+
     def _measure_base_times(self) -> None:
-        """Time a dummy round, which changes nothing, and tell the algorithm the seconds of a local iteration."""
-        states = self._runtime.get(self._all_groups("states")), self._runtime.get([self._server("state")])
-        system, shared = self._algorithm.system, self._placement
+        """Time a round of at most :data:`DUMMY_S`, and tell the algorithm the seconds of a local iteration."""
+        system = self._algorithm.system
         pace = Pace(1.0, min(DUMMY_S, system.timeout_units), fill=True, rehearsal=True)
         orders = [Order(0 if frozen else 1, lr, pace) for frozen, lr in zip(system.frozen, system.lr, strict=True)]
-        record = replace(_EMPTY, round=1)
-        self._submit(record, orders, False, self._all_groups("embed", 0), self._server("start"))
-        reports = self._reports_of(self._runtime.get(self._pending.pop().handles))
-        restored = [
-            self._runtime.call(host, [GROUP, "restore", [state]])
-            for host, state in zip(shared.group_hosts, states[0], strict=True)
-        ]
-        self._runtime.get([*restored, self._server("restore", states[1][0])])
+        reports, _ = self._rehearse(orders)
         system = replace(system, base_units=self._base_times(reports))
         if self._wall.static_rates:
             system = replace(system, lr=static_rates(system))
         self._algorithm = self._algorithm.for_system(system)
+
+    def _take_dummy_round(self) -> None:
+        """Take the dummy round that the algorithm asks for, if it does; its time counts, and its reports are known."""
+        now = self._moment(0)
+        plan = self._algorithm.preparation(now)
+        if plan is not None:
+            orders = [Order(tau, lr) for tau, lr in zip(plan.tau, plan.lr, strict=True)]
+            reports, seconds = self._rehearse(self._paced(orders, plan, now, rehearsal=True))
+            self._timer.sleep(plan.comm_units)
+            self._clock.advance(seconds + plan.comm_units)
+            self._reports = reports if self._algorithm.needs_reports else None
+
+    def _rehearse(self, orders: list[Order]) -> tuple[tuple[Report, ...], float]:
+        """Run a first round, leave everything as it was before, and return its reports and how long it took."""
+        place = self._placement
+        states, (head,) = self._runtime.get(self._all_groups("states")), self._runtime.get([self._server("state")])
+        timer = Timer()
+        self._submit(replace(_EMPTY, round=1), orders, False, self._all_groups("embed", 0), self._server("start"))
+        reports = self._reports_of(self._runtime.get(self._pending.pop().handles))
+        seconds = timer.now()
+        restored = [
+            self._runtime.call(host, [GROUP, "restore", [state]])
+            for host, state in zip(place.group_hosts, states, strict=True)
+        ]
+        self._runtime.get([*restored, self._server("restore", head)])
+        return reports, seconds
 
     def _base_times(self, reports: tuple[Report, ...]) -> tuple[float, ...]:
         """Return seconds per local iteration; for those who take none, the slowest one's."""

@@ -133,7 +133,7 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
         ("data", summary["data_source"]),
         ("parties", str(summary["num_parties"])),
         ("rounds", f"{summary['rounds']:,}"),
-        (f"simulated time ({summary['time_unit']})", f"{summary['sim_time']:,.6g}"),
+        (_time_name(summary["time_unit"]), f"{summary['sim_time']:,.6g}"),
         *((key.replace("_", " "), "-" if value is None else f"{value:.4f}") for key, value in summary["final"].items()),
         *_target_rows(summary),
         ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
@@ -145,11 +145,18 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
     return table
 
 
+def _time_name(unit: str) -> str:
+    return "time (seconds)" if unit == "seconds" else f"simulated time ({unit})"
+
+
 def _target_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["target"] is None:
         return []
     return [
-        (f"time to {summary['metric']} {summary['target']:g}", _or_dash(summary["time_to_target"])),
+        (
+            f"time to {summary['metric']} {summary['target']:g} ({summary['time_unit']})",
+            _or_dash(summary["time_to_target"]),
+        ),
         ("rounds to target", _or_dash(summary["rounds_to_target"])),
     ]
 

@@ -32,13 +32,17 @@ class ProgressObserver(Observer):
 
     Args:
         metric: The metric to show, for example ``test_top1``.
-        max_time: Limit of simulated time in units, if the run has no limit in rounds.
+        max_time: Limit of time, if the run has no limit in rounds.
+        time_unit: What times are told in.
         console: Where to show it.
     """
 
-    def __init__(self, metric: str, max_time: float | None = None, console: Console | None = None) -> None:
+    def __init__(
+        self, metric: str, max_time: float | None = None, time_unit: str = "units", console: Console | None = None
+    ) -> None:
         self._metric = metric
         self._max_time = max_time
+        self._unit = time_unit
         self._console = console or Console()
         self._progress: Progress | None = None
         self._task: TaskID | None = None
@@ -59,7 +63,7 @@ class ProgressObserver(Observer):
         self._by_time = record.rounds is None
         total = self._max_time if self._by_time else record.rounds
         if not self._console.is_terminal:
-            unit = f"{total:g} units" if self._by_time else f"{total} rounds"
+            unit = f"{total:g} {self._unit}" if self._by_time else f"{total} rounds"
             log.info("training for %s, %d rounds an epoch", unit, record.rounds_per_epoch)
             return
         columns = (
@@ -67,7 +71,7 @@ class ProgressObserver(Observer):
             TimeRemainingColumn(),
         )  # fmt: skip
         self._progress = Progress(*columns, console=self._console)
-        self._task = self._progress.add_task("units" if self._by_time else "round", total=total, now="")
+        self._task = self._progress.add_task(self._unit if self._by_time else "round", total=total, now="")
         self._progress.start()
 
     def _update(self, record: RoundRecord) -> None:
@@ -75,7 +79,7 @@ class ProgressObserver(Observer):
             return
         active = [tau for tau in record.tau if tau > 0]
         spread = f"tau {min(active)}..{max(active)}" if active else "tau 0"
-        now = f"time {record.sim_time:,.0f}  loss {record.train_loss:.4f}  {self._metric} {self._value}  {spread}"
+        now = f"{self._time(record.sim_time)}  loss {record.train_loss:.4f}  {self._metric} {self._value}  {spread}"
         done = record.sim_time if self._by_time else record.round
         self._progress.update(self._task, completed=done, now=now)
 
@@ -85,10 +89,13 @@ class ProgressObserver(Observer):
             loss = record.metrics.get("train_loss", record.metrics["test_loss"])
             tau = [t for t in self._last.tau if t > 0] if self._last else []
             log.info(
-                "round %d  epoch %.2f  time %.0f  loss %.4f  %s %s%s",
-                record.round, record.epoch, record.sim_time, loss, self._metric, self._value,
+                "round %d  epoch %.2f  %s  loss %.4f  %s %s%s",
+                record.round, record.epoch, self._time(record.sim_time), loss, self._metric, self._value,
                 f"  tau {min(tau)}..{max(tau)}" if tau else "",
             )  # fmt: skip
+
+    def _time(self, value: float) -> str:
+        return f"time {value:.2f} s" if self._unit == "seconds" else f"time {value:.0f}"
 
     def close(self) -> None:  # noqa: D102
         if self._progress is not None:

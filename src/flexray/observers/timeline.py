@@ -1,6 +1,6 @@
 """``timeline.json``: who computed, communicated and waited when, in Chrome's trace-event format.
 
-Open it in Perfetto or chrome://tracing. One unit of simulated time is shown as one millisecond.
+Open it in Perfetto or chrome://tracing. One unit of simulated time is shown as one millisecond, a second as a second.
 """
 
 from __future__ import annotations
@@ -13,28 +13,30 @@ from flexray.messages import Record, RoundRecord, Started
 from flexray.observers.base import Observer
 from flexray.observers.folder import open_new
 
-MICROSECONDS_PER_UNIT = 1000.0
+SCALES = {"units": (1e3, "simulated time, 1 unit = 1 ms"), "seconds": (1e6, "seconds")}
+"""Microseconds of the file for one of ``time_unit``, and what the viewer calls the time."""
 
 
 class TimelineObserver(Observer):
-    """Writes the first ``max_rounds`` rounds (VAFL: events) of the virtual schedule."""
+    """Writes the first ``max_rounds`` rounds (VAFL: events) of the schedule."""
 
-    def __init__(self, folder: Path, max_rounds: int) -> None:
+    def __init__(self, folder: Path, max_rounds: int, time_unit: str = "units") -> None:
         self._file = open_new(folder / "timeline.json")
         self._max_rounds = max_rounds
+        self._scale, self._caption = SCALES[time_unit]
         self._file.write('{"displayTimeUnit": "ms", "traceEvents": [')
         self._separator = "\n"
         self._total = 0
 
     def on(self, record: Record) -> None:  # noqa: D102
         if isinstance(record, Started):
-            self._write(_metadata("process_name", 0, "simulated time, 1 unit = 1 ms"))
+            self._write(_metadata("process_name", 0, self._caption))
             for place, name in enumerate(record.names):
                 self._write(_metadata("thread_name", place, name))
         elif isinstance(record, RoundRecord):
             self._total += 1
             if self._total <= self._max_rounds:
-                for event in round_events(record):
+                for event in round_events(record, self._scale):
                     self._write(event)
 
     def _write(self, event: dict[str, Any]) -> None:
@@ -47,8 +49,11 @@ class TimelineObserver(Observer):
         self._file.close()
 
 
-def round_events(record: RoundRecord) -> list[dict[str, Any]]:
-    """Return the complete events of one round: everyone computes, waits for the others and communicates."""
+def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
+    """Return the complete events of one round: everyone computes, waits for the others and communicates.
+
+    ``scale`` is microseconds per unit of time.
+    """
     shown = range(len(record.tau)) if record.party is None else (record.party,)
     together = record.duration - record.comm_units
     events = []
@@ -57,15 +62,15 @@ def round_events(record: RoundRecord) -> list[dict[str, Any]]:
         about = {"round": record.round, "tau": record.tau[k], "lr": record.lr[k]}
         start = record.start_units
         spans = (("compute", start, busy), ("wait", start + busy, together - busy))
-        events += [_event(name, k, begin, length, about) for name, begin, length in spans if length > 0]
-        events.append(_event("communicate", k, start + together, record.comm_units, about))
+        events += [_event(name, k, begin * scale, length * scale, about) for name, begin, length in spans if length > 0]
+        events.append(_event("communicate", k, (start + together) * scale, record.comm_units * scale, about))
     return events
 
 
 def _event(name: str, place: int, start: float, length: float, about: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name, "cat": "flexray", "ph": "X", "pid": 0, "tid": place,
-        "ts": start * MICROSECONDS_PER_UNIT, "dur": length * MICROSECONDS_PER_UNIT, "args": about,
+        "ts": start, "dur": length, "args": about,
     }  # fmt: skip
 
 
