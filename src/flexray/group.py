@@ -17,10 +17,14 @@ from torch import Tensor, nn
 
 from flexray.data.base import Split
 from flexray.data.batches import BatchStream
-from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, ServerReply, State, Turn
+from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
 from flexray.participants import ParticipantSpec, Shared
 from flexray.party import Party
 from flexray.phi import Phi
+from flexray.saving import under, with_more
+
+HEAD, SENT = "head.", "sent"
+"""Names of arrays in what is saved of a party: buffers of its copy of the server's model; embeddings that it sent."""
 
 
 class PartyGroup:
@@ -41,6 +45,7 @@ class PartyGroup:
         self._blocks: tuple[FloatArray, ...] = ()
         self._head: nn.Module = nn.Identity()
         self._turns: dict[int, BatchStream] = {}
+        self._sent: dict[int, FloatArray] = {}
 
     def widths(self) -> tuple[int, ...]:
         """Return the embedding width of every party."""
@@ -55,6 +60,7 @@ class PartyGroup:
         batch = self._batches.batch(index)
         self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
         self._blocks = tuple(party.embed(batch, index) for party in self.parties)
+        self._sent = dict(enumerate(self._blocks))
         return GroupReply(self._blocks)
 
     def train(
@@ -77,6 +83,7 @@ class PartyGroup:
             others: Embeddings of this batch, of the other groups in order.
         """
         self._load_head(server.state_v)
+        self._sent = {}
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
         phi = Phi(self._head, blocks)
@@ -109,7 +116,8 @@ class PartyGroup:
         party = self.parties[place]
         if party.index not in self._turns:
             self._turns[party.index] = self._shared.turns(party.index)
-        return party.embed(self._turns[party.index].batch(turn), turn)
+        self._sent[place] = party.embed(self._turns[party.index].batch(turn), turn)
+        return self._sent[place]
 
     def embed_split(self, split: Split, mode: Literal["train", "eval"] = "eval") -> GroupReply:
         """Return the embeddings of a whole split."""
@@ -127,3 +135,39 @@ class PartyGroup:
         """Load what :meth:`states` returned, of these parties."""
         for party in self.parties:
             party.restore(states[party.name])
+
+    # Checkpoints ------------------------------------------------------------------------------------------------
+
+    def saved(self) -> dict[str, Saved]:
+        """Return all of these parties that outlives a round, embeddings of the next batch included."""
+        head = {HEAD + key: buffer.numpy() for key, buffer in self._head.named_buffers()}
+        sent = [{SENT: self._sent[place]} if place in self._sent else {} for place in range(len(self.parties))]
+        return {p.name: with_more(p.saved(), {**head, **own}) for p, own in zip(self.parties, sent, strict=True)}
+
+    def resume(self, saved: dict[str, Saved]) -> None:
+        """Go on from what :meth:`saved` returned, of these parties."""
+        for place, party in enumerate(self.parties):
+            party.resume(saved[party.name])
+            if SENT in saved[party.name].arrays:
+                self._sent[place] = saved[party.name].arrays[SENT]
+        head = under(saved[self.parties[0].name], HEAD)
+        for key, buffer in self._head.named_buffers():
+            buffer.copy_(torch.from_numpy(np.array(head[key])))
+
+    def embed_again(self, index: int) -> GroupReply:
+        """Return the embeddings of batch ``index`` that were saved, or, if there were none yet, compute them."""
+        if not self._sent:
+            return self.embed(index)
+        batch = self._batches.batch(index)
+        self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
+        for party in self.parties:
+            party.take(batch)
+        self._blocks = tuple(self._sent[place] for place in range(len(self.parties)))
+        return GroupReply(self._blocks)
+
+    def turn_again(self, place: int, turn: int) -> Turn:
+        """VAFL: return the embeddings of turn ``turn`` of party ``place`` of this group that were saved."""
+        party = self.parties[place]
+        self._turns[party.index] = self._shared.turns(party.index)
+        party.take(self._turns[party.index].batch(turn))
+        return Turn(self._sent[place], Report(0, 1.0))

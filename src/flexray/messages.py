@@ -6,7 +6,7 @@ Shapes: b = samples of a batch, o_k = embedding width of party k, v = number of 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -189,6 +189,44 @@ class Divergence:
 
 
 @dataclass(frozen=True)
+class Saved:
+    """All of one participant that outlives a round.
+
+    Args:
+        arrays: Parameters and buffers under ``model.``, and whatever else is an array.
+        notes: The rest, as JSON. ``parameters``: names of the parameters, in state_dict order.
+    """
+
+    arrays: State = field(repr=False)
+    notes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that a run needs to go on after a round, between the records before and after that round's end.
+
+    Random streams are named, not carried (:mod:`flexray.seeds`), and batches, traces and recordings are functions of
+    the round or the time; so there is nothing of theirs to save.
+
+    Args:
+        round: Rounds that are done.
+        sim_time: Simulated time at the end of the last one.
+        driver: Clock, event heap, last reports and the like, as JSON.
+        participants: Parties and server, by name.
+        durable: Whether to write it to disk, too; else it only serves to replace lost processes.
+    """
+
+    round: int
+    sim_time: float
+    driver: dict[str, Any] = field(repr=False)
+    participants: dict[str, Saved] = field(repr=False)
+    durable: bool
+
+
+Status = Literal["completed", "interrupted", "failed"]
+
+
+@dataclass(frozen=True)
 class Ended:
     """Last record of a run."""
 
@@ -197,6 +235,7 @@ class Ended:
     divergence: Divergence | None
     digests: dict[str, str]
     states: dict[str, State] = field(repr=False)
+    status: Status = "completed"
 
 
-Record = Started | RoundRecord | EvalRecord | Ended
+Record = Started | RoundRecord | EvalRecord | Snapshot | Ended

@@ -41,6 +41,13 @@ class LocalOptimizer(ABC):
             lr: The learning rate eta of this round.
         """
 
+    def kept(self) -> Any:
+        """Return what the next round depends on, for checkpoints: None, or numbers, tensors and containers of them."""
+        return None
+
+    def keep(self, params: Sequence[Tensor], kept: Any) -> None:  # noqa: B027 - most keep nothing
+        """Take over what :meth:`kept` returned."""
+
     def weights(self, tau: int, lr: float) -> tuple[float, ...]:
         """Return w_0 .. w_{tau-1} for ``tau`` local iterations at learning rate ``lr``."""
         return (1.0,) * tau
@@ -171,6 +178,15 @@ class TorchOptimizer(LocalOptimizer):
             raise
         except (TypeError, ValueError, ModuleNotFoundError) as error:
             raise ConfigError(f"optimizer ({self.name}): {error}") from error
+
+    def kept(self) -> Any:  # noqa: D102
+        return None if self._kept is None else self._kept.state_dict()
+
+    def keep(self, params: Sequence[Tensor], kept: Any) -> None:  # noqa: D102
+        self._kept = None
+        if kept is not None:
+            self._kept = self._build(params, lr=0.1)  # every round sets its own rate
+            self._kept.load_state_dict(kept)
 
     def begin(self, params: Sequence[Tensor], lr: float) -> Step:  # noqa: D102
         optimizer = self._kept

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -141,12 +142,21 @@ def set_state(module: nn.Module, state: State, participant: str) -> None:
         raise ParticipantError(participant, "loading its saved model", reason) from error
 
 
+def parameter_names(module: nn.Module) -> list[str]:
+    """Return the names of the parameters, in state_dict order."""
+    names = {name for name, _ in module.named_parameters()}
+    return [key for key in module.state_dict() if key in names]
+
+
 def digest(module: nn.Module) -> str:
     """Return the sha256 of the parameters in state_dict order, as little-endian floats (SPEC 11)."""
-    names = {name for name, _ in module.named_parameters()}
+    state = module.state_dict()
+    return digest_of(state[key].detach().cpu().numpy() for key in parameter_names(module))
+
+
+def digest_of(parameters: Iterable[npt.NDArray[Any]]) -> str:
+    """Return the sha256 of arrays, as little-endian numbers."""
     sha = hashlib.sha256()
-    for key, value in module.state_dict().items():
-        if key in names:
-            array = value.detach().cpu().numpy()
-            sha.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
+    for array in parameters:
+        sha.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
     return sha.hexdigest()

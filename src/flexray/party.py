@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from flexray.data.base import SPLITS, IdArray, Split
 from flexray.data.batches import Batch
 from flexray.errors import ConfigError, DataError, ParticipantError
-from flexray.messages import FloatArray, Order, Report, State
+from flexray.messages import FloatArray, Order, Report, Saved, State
 from flexray.models import CNN, MLP, Linear, build_module, takes
 from flexray.participants import ParticipantSpec, Shared, blame, digest, get_state, set_state
 from flexray.phi import Phi
+from flexray.saving import load, save
 from flexray.seeds import seed_torch
 from flexray.training import Trainer, trainable
 from flexray.wallclock import paced
@@ -171,6 +172,19 @@ class Party:
         self._sent = None
         own = {key: value for key, value in state.items() if not key.startswith(FITTED)}
         set_state(self.model, own, self.name)
+
+    def saved(self) -> Saved:
+        """Return all that outlives a round."""
+        return save(self.model, self._trainer, self.name)
+
+    def resume(self, saved: Saved) -> None:
+        """Go on from what :meth:`saved` returned."""
+        self._sent = None
+        load(saved, self.model, self._trainer, self.name)
+
+    def take(self, batch: Batch) -> None:
+        """Load a batch whose embeddings are known already: those of before the run was saved."""
+        self._batch, self._sent = self._load("train", batch), None
 
 
 def chunks(ids_n: IdArray, size: int) -> list[IdArray]:

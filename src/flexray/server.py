@@ -16,11 +16,15 @@ from torch import Tensor
 from flexray.data.base import Split
 from flexray.data.batches import BatchStream
 from flexray.errors import ParticipantError
-from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, ServerReply, State, Turn
+from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
 from flexray.participants import SERVER, SERVER_INDEX, Shared, blame, digest, get_state, set_state
+from flexray.saving import load, save, with_more
 from flexray.seeds import seed_torch
 from flexray.training import Trainer, trainable
 from flexray.wallclock import paced
+
+TABLE, ARRIVED = "table.embeddings", "table.arrived"
+"""Names of VAFL's table in what is saved of a server."""
 
 
 class Server:
@@ -93,8 +97,10 @@ class Server:
 
     def fill(self, *replies: GroupReply) -> None:
         """VAFL: take every party's embeddings of all training samples, before time 0."""
-        streams = [self._shared.turns(k + 1) for k in range(len(self._spans))]
-        self._table = _Table(_concatenate(replies), streams)
+        self._fill(_concatenate(replies))
+
+    def _fill(self, embeddings_no: Tensor) -> None:
+        self._table = _Table(embeddings_no, [self._shared.turns(k + 1) for k in range(len(self._spans))])
 
     def answer(self, event: int, party: int, turn: int, order: Order, own: Turn) -> Answer:
         """VAFL: combine a party's fresh block with the stored ones, step, and return its gradient.
@@ -153,6 +159,19 @@ class Server:
     def restore(self, state: State) -> None:
         """Load what :meth:`state` returned."""
         set_state(self.head, state, SERVER)
+
+    def saved(self) -> Saved:
+        """Return all that outlives a round; of VAFL also the table."""
+        own = save(self.head, self._trainer, SERVER)
+        table = self._table
+        return with_more(own, {TABLE: table.embeddings_no.numpy(), ARRIVED: table.arrived_nk.numpy()})
+
+    def resume(self, saved: Saved) -> None:
+        """Go on from what :meth:`saved` returned."""
+        load(saved, self.head, self._trainer, SERVER)
+        if len(saved.arrays[TABLE]):
+            self._fill(torch.from_numpy(np.array(saved.arrays[TABLE])))
+            self._table.arrived_nk = torch.from_numpy(np.array(saved.arrays[ARRIVED]))
 
 
 class _Table:

@@ -10,7 +10,7 @@ The first rate uses tau_k^0 and w_bar_k^0, known from the speeds or found by a d
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from flexray.algorithms.base import Moment, Plan, System
 from flexray.algorithms.flex import FlexVFL
@@ -46,6 +46,12 @@ class AdaptiveFlexVFL(FlexVFL):
         dummy = super().plan(now)
         self._first_tau = dummy.tau
         return dummy
+
+    def kept(self) -> Any:  # noqa: D102
+        return self._first_tau
+
+    def keep(self, kept: Any) -> None:  # noqa: D102
+        self._first_tau = kept
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102
         tau = self.iterations_by_timeout(now)

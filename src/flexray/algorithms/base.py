@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from flexray.errors import ConfigError
 from flexray.messages import Report
@@ -117,6 +117,13 @@ class RoundAlgorithm(ABC):
         """
         return None
 
+    def kept(self) -> Any:
+        """Return what it remembers from one round to the next, as plain values, for checkpoints."""
+        return None
+
+    def keep(self, kept: Any) -> None:  # noqa: B027 - most keep nothing
+        """Take over what :meth:`kept` returned."""
+
     def for_system(self, system: System) -> Self:
         """Return the same algorithm for these participants."""
         other = copy.copy(self)
@@ -171,6 +178,13 @@ class EventAlgorithm(ABC):
 
     def __init__(self, system: System) -> None:
         self.system = system
+
+    def kept(self) -> Any:
+        """Return what it remembers from one turn to the next, as plain values, for checkpoints."""
+        return None
+
+    def keep(self, kept: Any) -> None:  # noqa: B027 - most keep nothing
+        """Take over what :meth:`kept` returned."""
 
     @abstractmethod
     def turn_units(self, party: int, now: Moment) -> float:

@@ -14,10 +14,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flexray.algorithms.base import Plan
+from flexray.codec import Codec
 from flexray.data.base import Split
+from flexray.driver.saving import Saves, check_limits, pack
 from flexray.experiment import Experiment
 from flexray.group import PartyGroup
-from flexray.messages import Divergence, Ended, EvalRecord, Order, Record, Report, RoundRecord, Started
+from flexray.messages import (
+    Divergence,
+    Ended,
+    EvalRecord,
+    Order,
+    Record,
+    Report,
+    RoundRecord,
+    Saved,
+    Snapshot,
+    Started,
+)
 from flexray.participants import SERVER
 from flexray.runtime.base import Handle, Placement, Runtime
 from flexray.server import Server
@@ -26,6 +39,7 @@ from flexray.simulation.clock import Stopwatch
 LOOKAHEAD = 8
 """Rounds (VAFL: events) that may be submitted before the oldest one's report is read."""
 GROUP = "parties"
+CODEC = Codec((Plan, Report, Stopwatch))
 
 
 @dataclass(frozen=True)
@@ -56,25 +70,44 @@ class Driver(ABC):
         self._reached = False
         self._reports: tuple[Report, ...] | None = None
         self._epoch_rounds = experiment.shared.batches().per_epoch * self._turns_per_batch()
+        self._saves = Saves()
+        self._done = 0
+        self._evaluated = -1
+        self._out_of_time = False
+        self._interrupted = False
 
-    def run(self) -> Iterator[Record]:
-        """Run the experiment and yield its records in order: Started, rounds and evaluations, Ended."""
+    def run(self, saves: Saves | None = None, since: Snapshot | None = None) -> Iterator[Record]:
+        """Run the experiment and yield its records in order: Started, rounds and evaluations, Ended.
+
+        Args:
+            saves: When to yield a :class:`Snapshot`, too; None: never.
+            since: Go on from there instead of beginning.
+        """
+        self._saves = saves or self._saves
         self._start()
         limit = self._x.limits.in_rounds(self._epoch_rounds)
-        yield Started(self._x.names, limit, self._epoch_rounds)
         done, sim_time = 0, 0.0
+        if since is not None:
+            check_limits(since, limit, self._x.limits.max_time)
+            self._restore(since)
+            done, sim_time = since.round, since.sim_time
+        yield Started(self._x.names, limit, self._epoch_rounds)
         for record in self._steps(limit):
             if isinstance(record, RoundRecord):
                 done, sim_time = record.round, record.sim_time
             yield record
-        yield self._finish(done, sim_time)
+        yield self._finish(done, sim_time, limit)
+
+    def stop(self) -> None:
+        """End after the current round, with a snapshot; may be called from another thread or a signal's handler."""
+        self._interrupted = True
 
     @abstractmethod
     def _turns_per_batch(self) -> int:
         """Return how many steps make one pass of all parties over one batch each."""
 
     @abstractmethod
-    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
+    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         """Submit rounds or events until a limit is met and yield what was read."""
 
     # Set-up -----------------------------------------------------------------------------------------------------
@@ -101,22 +134,27 @@ class Driver(ABC):
 
     # Reading results, in order ----------------------------------------------------------------------------------
 
-    def _read(self, keep: int) -> Iterator[RoundRecord | EvalRecord]:
+    def _read(self, keep: int) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         """Read the oldest results until ``keep`` are left; after a divergence, nothing more is read."""
         while len(self._pending) > keep and not self._divergence:
             pending = self._pending.popleft()
             values = self._runtime.get(pending.handles)
             record = pending.record
-            if isinstance(record, EvalRecord):
+            if isinstance(record, Snapshot):
+                state = {**record.driver, "reports": CODEC.encode(self._reports, {}), "reached": self._reached}
+                yield replace(record, driver=state, participants=pack(values))
+            elif isinstance(record, EvalRecord):
                 metrics = {key: value for part in values for key, value in part.items()}
                 self._reached = self._reached or self._x.target.met_by(metrics)
                 yield replace(record, metrics=metrics)
             else:
                 yield self._complete(record, values)
 
-    def _read_all(self, done: int, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
-        """Evaluate at the very end, if that was not done, and read what is left."""
-        if done != limit and not self._is_eval(done, last=False) and not self._stopping:
+    def _read_all(self, done: int, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
+        """Save and evaluate at the very end, if that was not done, and read what is left."""
+        if self._saves.at_end and done != self._done:  # before an evaluation that a longer run would not have
+            self._save(done, durable=True)
+        if self._evaluated != done and not self._stopping:
             self._evaluate(done)
         yield from self._read(0)
 
@@ -133,12 +171,13 @@ class Driver(ABC):
 
     # Evaluation -------------------------------------------------------------------------------------------------
 
-    def _is_eval(self, done: int, last: bool) -> bool:
+    def _is_eval(self, done: int, last: bool = False) -> bool:
         every = self._x.eval_every or self._epoch_rounds
         return last or done % every == 0
 
     def _evaluate(self, done: int) -> None:
         """Submit an evaluation of all splits after ``done`` rounds."""
+        self._evaluated = done
         splits: list[Split] = ["test"]
         if self._x.shared.outline.sizes["val"]:
             splits.append("val")
@@ -152,10 +191,48 @@ class Driver(ABC):
 
     @property
     def _stopping(self) -> bool:
-        return bool(self._divergence) or (self._reached and self._x.target.stop)
+        return bool(self._divergence) or self._interrupted or (self._reached and self._x.target.stop)
 
     def _lookahead_after(self, evaluated: bool) -> int:
         return 0 if evaluated and self._x.target.stop else LOOKAHEAD
+
+    # Snapshots --------------------------------------------------------------------------------------------------
+
+    def _save_if_due(self, done: int, limit: int | None) -> None:
+        """Submit a snapshot after ``done`` rounds, if it is time for one and the end does not bring one anyway."""
+        if self._saves.due(done) and not (done == limit and self._saves.at_end):
+            self._save(done, self._saves.durable(done))
+
+    def _save(self, done: int, durable: bool) -> None:
+        """Submit a snapshot: what was submitted before is in it, what is submitted later is not."""
+        handles = (*self._all_groups("saved"), self._server("saved"))
+        record = Snapshot(done, self._clock.now, self._state(), {}, durable)
+        self._pending.append(Pending(record, handles))
+
+    def _state(self) -> dict[str, Any]:
+        """Return as JSON what this class and the algorithm know after the last submitted round."""
+        state = {"clock": self._clock, "iterations": self._iterations, "algorithm": self._x.algorithm.kept()}
+        return {key: CODEC.encode(value, {}) for key, value in state.items()}
+
+    def _restore(self, since: Snapshot) -> None:
+        """Bring all participants and this class to where they were."""
+        place, saved, names = self._placement, since.participants, self._x.names
+        given: list[dict[str, Saved]] = [{names[k]: saved[names[k]] for k in group} for group in place.groups]
+        resumed = [
+            self._runtime.call(host, [GROUP, "resume", [part]])
+            for host, part in zip(place.group_hosts, given, strict=True)
+        ]
+        self._runtime.get([*resumed, self._server("resume", saved[SERVER])])
+        state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}
+        self._clock, self._iterations = state["clock"], state["iterations"]
+        self._reports, self._reached = state["reports"], state["reached"]
+        self._x.algorithm.keep(state["algorithm"])
+        self._done = since.round
+        self._evaluated = since.round if self._is_eval(since.round) else -1
+        self._take_over(state)
+
+    def _take_over(self, state: dict[str, Any]) -> None:  # noqa: B027 - most have nothing
+        """Take over what a subclass added to :meth:`_state`."""
 
     # Plans ------------------------------------------------------------------------------------------------------
 
@@ -173,9 +250,10 @@ class Driver(ABC):
 
     def _fits(self, end_units: float) -> bool:
         limit = self._x.limits.max_time
-        return limit is None or end_units <= limit * (1 + 1e-12)  # sums of units may end a rounding error late
+        self._out_of_time = limit is not None and end_units > limit * (1 + 1e-12)  # sums may end a rounding error late
+        return not self._out_of_time
 
-    def _finish(self, done: int, sim_time: float) -> Ended:
+    def _finish(self, done: int, sim_time: float, limit: int | None) -> Ended:
         digests: dict[str, str] = {}
         states: dict[str, Any] = {}
         for part in self._runtime.get(self._all_groups("digests")):
@@ -183,45 +261,5 @@ class Driver(ABC):
         for part in self._runtime.get(self._all_groups("states")):
             states.update(part)
         digests[SERVER], states[SERVER] = self._runtime.get([self._server("digest"), self._server("state")])
-        return Ended(done, sim_time, self._divergence, digests, states)
-
-
-def new_record(
-    number: int,
-    start: float,
-    end: float,
-    plan: Plan,
-    orders: list[Order],
-    utilization: tuple[float, ...],
-    party: int | None = None,
-) -> RoundRecord:
-    """Return the record of a submitted round, before its reports are known."""
-    return RoundRecord(
-        round=number,
-        start_units=start,
-        sim_time=end,
-        duration=plan.duration_units,
-        tau=plan.tau,
-        lr=tuple(order.lr for order in orders),
-        utilization=plan.utilization or utilization,
-        comm_units=plan.comm_units,
-        unit_times=plan.unit_times,
-        train_loss=float("nan"),
-        sent_bytes=0,
-        up_bytes=(),
-        down_bytes=(),
-        party=party,
-    )
-
-
-def completed(
-    record: RoundRecord,
-    loss: float | None,
-    up: tuple[int, ...],
-    down: tuple[int, ...],
-    staleness: tuple[float, ...] | None = None,
-) -> RoundRecord:
-    """Return the record with what its reports told."""
-    value = float("nan") if loss is None else loss
-    sent = sum(up) + sum(down)
-    return replace(record, train_loss=value, sent_bytes=sent, up_bytes=up, down_bytes=down, staleness=staleness)
+        is_cut = self._interrupted and done != limit and not self._out_of_time
+        return Ended(done, sim_time, self._divergence, digests, states, "interrupted" if is_cut else "completed")

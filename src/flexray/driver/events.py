@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan
-from flexray.driver.base import GROUP, Driver, Pending, completed, new_record
+from flexray.driver.base import CODEC, GROUP, Driver, Pending
+from flexray.driver.records import completed, new_record
 from flexray.experiment import Experiment
-from flexray.messages import EvalRecord, Order, Report, RoundRecord
+from flexray.messages import EvalRecord, Order, Report, RoundRecord, Snapshot
 from flexray.participants import blame
 from flexray.runtime.base import Handle, Placement, Runtime
 from flexray.simulation.clock import EventQueue, Stopwatch
@@ -30,13 +31,16 @@ class EventDriver(Driver):
     def _turns_per_batch(self) -> int:
         return len(self._x.parties)
 
-    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
-        self._evaluate(0)
-        self._server("fill", after=self._all_groups("embed_split", "train", "train"))
-        turns = [self._group_of(party, "first_turn") for party in range(len(self._x.parties))]
-        for party in range(len(turns)):
-            self._begin_turn(party)
-        done = 0
+    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
+        done, parties = self._done, range(len(self._x.parties))
+        if done:
+            turns = [self._group_of(party, "turn_again", self._turn[party]) for party in parties]
+        else:
+            self._evaluate(0)
+            self._server("fill", after=self._all_groups("embed_split", "train", "train"))
+            turns = [self._group_of(party, "first_turn") for party in parties]
+            for party in parties:
+                self._begin_turn(party)
         while done != limit and not self._stopping:
             end, (party, start, plan, utilization) = self._queue.pop()
             if not self._fits(end):
@@ -47,11 +51,21 @@ class EventDriver(Driver):
             turns[party] = self._submit(record, party, orders, turns[party])
             self._begin_turn(party)
             done += 1
-            evaluated = self._is_eval(done, last=done == limit)
+            evaluated = self._is_eval(done)
             if evaluated:
                 self._evaluate(done)
+            self._save_if_due(done, limit)
             yield from self._read(self._lookahead_after(evaluated))
         yield from self._read_all(done, limit)
+
+    def _state(self) -> dict[str, Any]:
+        queue = (self._queue.entries, self._queue.pushed)
+        state = {"turn": self._turn, "watches": self._watches, "queue": queue}
+        return {**super()._state(), **{key: CODEC.encode(value, {}) for key, value in state.items()}}
+
+    def _take_over(self, state: dict[str, Any]) -> None:
+        self._turn, self._watches = state["turn"], state["watches"]
+        self._queue = EventQueue(*state["queue"])
 
     def _begin_turn(self, party: int) -> None:
         watch = self._watches[party]

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from flexray.algorithms.base import Moment, RoundAlgorithm
-from flexray.driver.base import GROUP, Driver, Pending, completed, new_record
+from flexray.driver.base import GROUP, Driver, Pending
+from flexray.driver.records import completed, new_record
 from flexray.experiment import Experiment
-from flexray.messages import EvalRecord, Order, Report, RoundRecord
+from flexray.messages import EvalRecord, Order, Report, RoundRecord, Snapshot
 from flexray.participants import blame
 from flexray.runtime.base import Handle, Placement, Runtime
 
@@ -25,12 +26,13 @@ class RoundDriver(Driver):
     def _turns_per_batch(self) -> int:
         return 1
 
-    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
-        self._evaluate(0)
-        if (dummy := self._algorithm.preparation(self._moment(0))) is not None:
-            self._pass(self._clock, dummy)
-        embeddings, server = self._all_groups("embed", 0), self._server("start")
-        done = 0
+    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
+        done = self._done
+        if not done:
+            self._evaluate(0)
+            if (dummy := self._algorithm.preparation(self._moment(0))) is not None:
+                self._pass(self._clock, dummy)
+        embeddings, server = self._all_groups("embed_again", done) if done != limit else [], self._server("start")
         while done != limit and not self._stopping:
             now = self._moment(done)
             with blame("algo", f"round {done + 1}"):
@@ -42,12 +44,13 @@ class RoundDriver(Driver):
             orders = self._orders(plan)
             self._pass(self._clock, plan)
             done += 1
-            evaluated = self._is_eval(done, last=done == limit)
+            evaluated = self._is_eval(done)
             record = new_record(done, start, self._clock.now, plan, orders, now.utilization)
-            embeddings, server = self._submit(record, orders, not evaluated, embeddings, server)
+            embeddings, server = self._submit(record, orders, not evaluated and done != limit, embeddings, server)
             if evaluated:
                 self._evaluate(done)
                 embeddings = self._all_groups("embed", done) if done != limit else []
+            self._save_if_due(done, limit)
             yield from self._read(0 if self._algorithm.needs_reports else self._lookahead_after(evaluated))
         yield from self._read_all(done, limit)
 

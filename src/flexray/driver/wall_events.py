@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan
-from flexray.driver.base import new_record
 from flexray.driver.events import EventDriver
+from flexray.driver.records import new_record
 from flexray.driver.wall_rounds import relative_times, shares
 from flexray.errors import ConfigError
 from flexray.experiment import Experiment
-from flexray.messages import EvalRecord, RoundRecord
+from flexray.messages import EvalRecord, RoundRecord, Snapshot
 from flexray.participants import blame
 from flexray.runtime.base import Handle, Placement, Runtime
 from flexray.simulation.clock import EventQueue
@@ -58,7 +58,7 @@ class WallEventDriver(EventDriver):
         self._due: EventQueue[tuple[int, OwnTurn]] = EventQueue()
         self._over: set[int] = set()
 
-    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
+    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         self._evaluate(0)
         filled = self._server("fill", after=self._all_groups("embed_split", "train", "train"))
         yield from self._read(0)

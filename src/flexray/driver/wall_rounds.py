@@ -13,10 +13,11 @@ from typing import Any
 
 from flexray.algorithms.adaptive import static_rates
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
-from flexray.driver.base import GROUP, new_record
+from flexray.driver.base import GROUP
+from flexray.driver.records import new_record
 from flexray.driver.rounds import RoundDriver
 from flexray.experiment import Experiment, WallClock
-from flexray.messages import EvalRecord, Order, Pace, Report, RoundRecord
+from flexray.messages import EvalRecord, Order, Pace, Report, RoundRecord, Snapshot
 from flexray.participants import blame
 from flexray.runtime.base import Placement, Runtime
 from flexray.wallclock import Timer
@@ -43,7 +44,7 @@ class WallRoundDriver(RoundDriver):
         self._shares: tuple[float, ...] = ()
         self._overhead_s = 0.0
 
-    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord]:
+    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         self._evaluate(0)
         yield from self._read(0)
         self._measure_base_times()

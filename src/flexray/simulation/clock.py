@@ -6,6 +6,7 @@ The unit is one local iteration of the fastest participant.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -15,11 +16,26 @@ ORDER_DIGITS = 12
 
 
 class EventQueue(Generic[T]):
-    """Events in order of time, then priority, then of being pushed."""
+    """Events in order of time, then priority, then of being pushed.
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, int, float, T]] = []
-        self._pushed = 0
+    Args:
+        entries: Go on with these of another queue.
+        pushed: How many it had been given.
+    """
+
+    def __init__(self, entries: Iterable[tuple[float, int, int, float, T]] = (), pushed: int = 0) -> None:
+        self._heap = sorted(entries, key=lambda entry: entry[:3])
+        self._pushed = pushed
+
+    @property
+    def entries(self) -> list[tuple[float, int, int, float, T]]:
+        """What is scheduled, for a queue that goes on from here."""
+        return list(self._heap)
+
+    @property
+    def pushed(self) -> int:
+        """How many events were pushed so far."""
+        return self._pushed
 
     def __len__(self) -> int:
         return len(self._heap)

@@ -1,0 +1,49 @@
+"""When a run is saved, and what its snapshot is put together from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flexray.errors import ConfigError
+from flexray.messages import Saved, Snapshot
+from flexray.participants import SERVER
+
+
+@dataclass(frozen=True)
+class Saves:
+    """After which rounds (VAFL: updates) a run is saved.
+
+    Args:
+        every: Durably each that many rounds; 0 or None: not between beginning and end.
+        recover_every: To replace lost processes; 0 or None: never.
+        at_end: Durably at the end, however it comes.
+    """
+
+    every: int | None = None
+    recover_every: int | None = None
+    at_end: bool = False
+
+    def due(self, done: int) -> bool:
+        """Whether to save after ``done`` rounds."""
+        return self.durable(done) or bool(self.recover_every and done % self.recover_every == 0)
+
+    def durable(self, done: int) -> bool:
+        """Whether that is to be kept on disk."""
+        return bool(self.every and done % self.every == 0)
+
+
+def pack(values: Sequence[dict[str, Saved] | Saved]) -> dict[str, Saved]:
+    """Return what the groups and, last, the server answered, by name."""
+    participants: dict[str, Saved] = {}
+    for value in values:
+        participants.update({SERVER: value} if isinstance(value, Saved) else value)
+    return participants
+
+
+def check_limits(since: Snapshot, rounds: int | None, max_time: float | None) -> None:
+    """Refuse limits that were passed already."""
+    if rounds is not None and rounds < since.round:
+        raise ConfigError(f"rounds: the run is to end after {rounds} rounds, but it has {since.round} already")
+    if max_time is not None and max_time * (1 + 1e-12) < since.sim_time:
+        raise ConfigError(f"max_time: the run is to end at {max_time:g}, but it is at {since.sim_time:g} already")
