@@ -14,6 +14,7 @@ from flexray.algorithms.adaptive import static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
 from flexray.build_clock import with_clock
 from flexray.build_cluster import build_cluster
+from flexray.build_network import bandwidths, wires
 from flexray.build_speeds import build_speeds
 from flexray.cluster import ClusterPlan
 from flexray.components import component, make
@@ -88,6 +89,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
         target=_target(config, outline),
         eval_every=_optional_whole(config, "eval_every"),
         eval_train=config["eval_train"],
+        bandwidths=bandwidths(config, outline.parties),
     )
     shared.batches()  # refuses a bad batch size
     experiment = with_clock(config, experiment, algo, base_dir)
@@ -133,6 +135,7 @@ def _shared(config: Config, data: Dataset, outline: Outline, server: Participant
         embedding_width=whole("embedding", config["embedding"], low=1),
         dtype=cast(Literal["float32", "float64"], dtype),
         threads=whole("party_threads", config["party_threads"], low=1),
+        wires=wires(config, outline.parties),
     )
 
 

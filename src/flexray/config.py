@@ -15,9 +15,17 @@ from hydra.core.config_store import ConfigStore
 
 @dataclass
 class NetworkConfig:
-    """Links. ``t_comm``: round-trip units, one number or one per party."""
+    """Links. ``t_comm``: round-trip units; ``bandwidth``: bytes per unit, which then come on top of it.
+
+    The others change the embeddings on their way, see :class:`flexray.wire.Wire`; each is one number or one per party.
+    """
 
     t_comm: Any = 10.0
+    bandwidth: Any = None
+    clip: Any = None
+    noise: Any = 0.0
+    top_k: Any = 1.0
+    bits: Any = None
 
 
 @dataclass

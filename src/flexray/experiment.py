@@ -83,6 +83,7 @@ class Experiment:
         eval_train: Evaluate the training samples, too.
         time_unit: What times are told in.
         wall: Count real seconds; None: the virtual clock.
+        bandwidths: Bytes per unit of time of every party's link; empty: bytes take no time.
     """
 
     shared: Shared
@@ -96,6 +97,7 @@ class Experiment:
     eval_train: bool = True
     time_unit: str = "units"
     wall: WallClock | None = None
+    bandwidths: tuple[float, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

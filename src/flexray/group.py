@@ -87,12 +87,12 @@ class PartyGroup:
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
         phi = Phi(self._head, blocks)
-        down_bytes = server.state_v.nbytes + sum(block.nbytes for block in blocks)
+        block_bytes = [self._shared.block_bytes(k, block) for k, block in enumerate(blocks)]
+        down_bytes = server.state_v.nbytes + sum(block_bytes)
         reports = []
         for party, order in zip(self.parties, orders, strict=True):
             report = party.train(phi, self._labels_b, Order(*order), index)
-            up_bytes = blocks[party.index - 1].nbytes
-            reports.append(replace(report, up_bytes=up_bytes, down_bytes=down_bytes))
+            reports.append(replace(report, up_bytes=block_bytes[party.index - 1], down_bytes=down_bytes))
         return GroupReply(self.embed(index + 1).blocks if embed_next else (), tuple(reports))
 
     def _load_head(self, state_v: FloatArray) -> None:

@@ -20,10 +20,11 @@ from torch import Tensor, nn
 from flexray.data.base import Dataset, Outline
 from flexray.data.batches import BatchStream
 from flexray.errors import FlexrayError, ParticipantError
-from flexray.messages import State
+from flexray.messages import FloatArray, State
 from flexray.models import ModuleFactory, build_module
 from flexray.optimizers import LocalOptimizer
 from flexray.seeds import seed_torch
+from flexray.wire import Wire
 
 SERVER = "server"
 SERVER_INDEX = 0
@@ -66,6 +67,7 @@ class Shared:
         embedding_width: Width offered to party models as ``out_features``.
         dtype: ``float32`` or ``float64``.
         threads: Threads per party.
+        wires: What every party does to embeddings that it sends; empty: nothing.
     """
 
     dataset: Dataset
@@ -78,6 +80,7 @@ class Shared:
     embedding_width: int = 32
     dtype: Literal["float32", "float64"] = "float32"
     threads: int = 1
+    wires: tuple[Wire, ...] = ()
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -88,6 +91,15 @@ class Shared:
     def eval_batch(self) -> int:
         """Samples per step when whole splits are embedded."""
         return max(256, self.batch_size)
+
+    def wire(self, party: int) -> Wire:
+        """Return what party ``party`` (0-based) does to embeddings that it sends."""
+        return self.wires[party] if self.wires else Wire()
+
+    def block_bytes(self, party: int, block_bo: FloatArray) -> int:
+        """Return the bytes of party ``party``'s (0-based) message of embeddings."""
+        samples, width = block_bo.shape
+        return self.wire(party).nbytes(samples, width, block_bo.itemsize)
 
     def batches(self) -> BatchStream:
         """Return the stream of mini-batches that all participants share."""

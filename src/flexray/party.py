@@ -63,6 +63,7 @@ class Party:
             )
             self.model.to(shared.torch_dtype)
         self._flatten = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
+        self._wire = shared.wire(self.index - 1)
         self._edits_input = False
         self._is_pure = False
         self.width = self._probe()
@@ -126,7 +127,7 @@ class Party:
             self._batch = self._load("train", batch)
             embedding_bo = self._forward(self._batch)
             self._sent = embedding_bo if self._is_pure else None
-            return embedding_bo.detach().numpy()
+            return self._wire.send(embedding_bo.detach().numpy(), self._seed, self.index, index)
 
     def train(self, phi: Phi, labels_b: Tensor, order: Order, index: int) -> Report:
         """Run the local iterations of a round on the batch that was embedded last."""
@@ -156,7 +157,8 @@ class Party:
             self.model.train(mode == "train" and self._trains)
             parts = [self._forward(self._load(split, Batch(ids, 0))) for ids in chunks(ids_n, chunk)]
             self.model.train(self._trains)
-            return torch.cat(parts).numpy()
+            block_no: FloatArray = torch.cat(parts).numpy()
+            return self._wire.send(block_no, self._seed, self.index, mode) if mode == "train" else block_no
 
     def digest(self) -> str:
         """Return the digest of the model."""

@@ -127,7 +127,8 @@ class Server:
             loss = self._task.loss_fn(self._forward(embeddings_bo), self._labels["train"][ids_b])
             grad_bo = self._trainer.step_with_input(loss, own_bo, order)
         value = float(loss.detach())
-        report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, own.block_bo.nbytes, grad_bo.nbytes)
+        up_bytes = self._shared.block_bytes(party, own.block_bo)
+        report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, up_bytes, grad_bo.nbytes)
         return Answer(grad_bo.numpy(), report, tuple(staleness))
 
     def evaluate(self, split: Split, *replies: GroupReply) -> dict[str, float]:

@@ -186,6 +186,12 @@ class EventAlgorithm(ABC):
     def keep(self, kept: Any) -> None:  # noqa: B027 - most keep nothing
         """Take over what :meth:`kept` returned."""
 
+    def for_system(self, system: System) -> Self:
+        """Return the same algorithm for these participants."""
+        other = copy.copy(self)
+        other.system = system
+        return other
+
     @abstractmethod
     def turn_units(self, party: int, now: Moment) -> float:
         """Return how long the turn of ``party`` (0-based) that starts now lasts."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flexray.algorithms.base import Plan
+from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.codec import Codec
 from flexray.data.base import Split
 from flexray.driver.saving import Saves, check_limits, pack
@@ -28,6 +28,7 @@ from flexray.messages import (
     Report,
     RoundRecord,
     Saved,
+    ServerReply,
     Snapshot,
     Started,
 )
@@ -35,6 +36,7 @@ from flexray.participants import SERVER
 from flexray.runtime.base import Handle, Placement, Runtime
 from flexray.server import Server
 from flexray.simulation.clock import Stopwatch
+from flexray.simulation.network import link_units
 
 LOOKAHEAD = 8
 """Rounds (VAFL: events) that may be submitted before the oldest one's report is read."""
@@ -58,6 +60,8 @@ class Driver(ABC):
         runtime: Where the participants live.
         placement: Which host holds whom.
     """
+
+    _algorithm: RoundAlgorithm | EventAlgorithm
 
     def __init__(self, experiment: Experiment, runtime: Runtime, placement: Placement) -> None:
         self._x = experiment
@@ -123,6 +127,20 @@ class Driver(ABC):
         widths = tuple(w for group in self._runtime.get(self._all_groups("widths")) for w in group)
         server = self._runtime.create(place.server_host, SERVER, Server, x.shared, widths)
         self._runtime.get([*self._all_groups("connect", widths), server])
+        if x.bandwidths:
+            self._connect_links(x.bandwidths, widths)
+
+    def _connect_links(self, bandwidths: tuple[float, ...], widths: tuple[int, ...]) -> None:
+        """Add to every party's t_comm what the bytes of a whole batch take."""
+        shared, system = self._x.shared, self._algorithm.system
+        head: ServerReply = self._runtime.get([self._server("start")])[0]
+        size, itemsize = shared.batch_size, head.state_v.itemsize
+        up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
+        is_round = isinstance(self._algorithm, RoundAlgorithm)
+        down = [head.state_v.nbytes + sum(up) if is_round else size * width * itemsize for width in widths]
+        total = [a + b for a, b in zip(up, down, strict=True)]
+        units = link_units(system.party_comm_units, bandwidths, total)
+        self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=units))
 
     def _all_groups(self, method: str, *args: Any) -> list[Handle]:
         """Call a method of every group with plain arguments."""
@@ -211,7 +229,7 @@ class Driver(ABC):
 
     def _state(self) -> dict[str, Any]:
         """Return as JSON what this class and the algorithm know after the last submitted round."""
-        state = {"clock": self._clock, "iterations": self._iterations, "algorithm": self._x.algorithm.kept()}
+        state = {"clock": self._clock, "iterations": self._iterations, "algorithm": self._algorithm.kept()}
         return {key: CODEC.encode(value, {}) for key, value in state.items()}
 
     def _restore(self, since: Snapshot) -> None:
@@ -226,7 +244,7 @@ class Driver(ABC):
         state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}
         self._clock, self._iterations = state["clock"], state["iterations"]
         self._reports, self._reached = state["reports"], state["reached"]
-        self._x.algorithm.keep(state["algorithm"])
+        self._algorithm.keep(state["algorithm"])
         self._done = since.round
         self._evaluated = since.round if self._is_eval(since.round) else -1
         self._take_over(state)

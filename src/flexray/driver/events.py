@@ -18,6 +18,8 @@ from flexray.simulation.clock import EventQueue, Stopwatch
 class EventDriver(Driver):
     """VAFL: a heap of turns; the server's and the party's step of a turn are two calls."""
 
+    _algorithm: EventAlgorithm
+
     def __init__(
         self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: EventAlgorithm
     ) -> None:

@@ -17,6 +17,8 @@ from flexray.runtime.base import Handle, Placement, Runtime
 class RoundDriver(Driver):
     """Global rounds: one call per host and round, submitted ahead unless the algorithm reads reports."""
 
+    _algorithm: RoundAlgorithm
+
     def __init__(
         self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: RoundAlgorithm
     ) -> None:
