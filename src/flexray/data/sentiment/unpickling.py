@@ -45,7 +45,7 @@ ALLOWED = {
 
 BROKEN = (
     pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, KeyError, MemoryError, OverflowError,
-    RuntimeError, TypeError, ValueError,
+    RuntimeError, SystemError, TypeError, ValueError,
 )  # fmt: skip
 """What the standard library and NumPy raise for a pickle that is cut off or garbled."""
 

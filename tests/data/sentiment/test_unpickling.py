@@ -1,0 +1,136 @@
+import contextlib
+import os
+import pickle
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+
+from flexray.data.sentiment import Sentiment
+from flexray.data.sentiment.unpickling import load_pickle
+from flexray.errors import DataError
+
+from .writing import infomax, mmsa
+
+PLAIN = {
+    "list": [1, 2.5, "a", None, True, b"x", (1, 2), {3}, frozenset({4}), bytearray(b"y"), 1j],
+    "arrays": [np.arange(6.0).reshape(2, 3), np.arange(3)[::2], np.asfortranarray(np.ones((2, 2)))],
+    "objects": np.array(["a", [1]], dtype=object),
+    "texts": np.array(["ab", "c"]),
+    "scalars": [np.float32(1.5), np.int64(3), np.str_("a")],
+}
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_numpy_and_plain_containers_come_out(protocol, tmp_path):
+    file = tmp_path / "a.pkl"
+    file.write_bytes(pickle.dumps(PLAIN, protocol))
+    found = load_pickle(file)
+    assert found["list"] == PLAIN["list"]
+    for name in ("arrays", "scalars"):
+        for a, b in zip(found[name], PLAIN[name], strict=True):
+            np.testing.assert_array_equal(a, b)
+            assert a.dtype == b.dtype
+    np.testing.assert_array_equal(found["objects"], PLAIN["objects"])
+    np.testing.assert_array_equal(found["texts"], PLAIN["texts"])
+
+
+class Runs:
+    """A pickle of it calls a function when it is loaded."""
+
+    def __init__(self, function, *arguments):
+        self._call = (function, arguments)
+
+    def __reduce__(self):
+        return self._call
+
+
+HOSTILE = {
+    "os.system": lambda file: Runs(os.system, f"touch {file}"),
+    "eval": lambda file: Runs(eval, f"open({str(file)!r}, 'w')"),
+    "exec": lambda file: Runs(exec, f"open({str(file)!r}, 'w')"),
+    "open": lambda file: Runs(open, str(file), "w"),
+    "subprocess": lambda file: Runs(subprocess.check_call, ["touch", str(file)]),
+    "getattr": lambda file: Runs(getattr, "", "format"),
+    "np.load": lambda file: Runs(np.load, str(file)),
+    "np.save": lambda file: Runs(np.save, str(file), 1),
+    "torch": lambda file: torch.ones(2),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("depth", ["top", "inside a sample", "inside an array"])
+def test_a_hostile_pickle_is_refused_and_nothing_runs(kind, depth, tmp_path):
+    made = tmp_path / "made"
+    bad = HOSTILE[kind](made)
+    if depth == "inside a sample":
+        bad = [((["a"], np.ones((2, 2)), bad, ["a"], 2, 2), np.ones((1, 1)), "id")]
+    elif depth == "inside an array":
+        bad = np.array([bad, 1], dtype=object)
+    folder = infomax(tmp_path / "data")
+    (folder / "train.pkl").write_bytes(pickle.dumps(bad))
+    with pytest.raises(
+        DataError, match=r"train.pkl: refused, since this pickle asks for \S+; expected NumPy arrays"
+    ) as e:
+        Sentiment(folder, cache=tmp_path / "cache").outline()
+    assert "\n" not in str(e.value)
+    assert not made.exists()
+
+
+def test_a_codec_that_is_not_latin1_is_refused(tmp_path):
+    file = tmp_path / "a.pkl"
+    file.write_bytes(b"c_codecs\nencode\n(Vx\nVrot13\ntR.")
+    with pytest.raises(DataError, match="refused, since this pickle asks for the codec rot13"):
+        load_pickle(file)
+
+
+@pytest.mark.parametrize("layout", ["train.pkl", "aligned_50.pkl"])
+@pytest.mark.parametrize("part", [0.0, 0.001, 0.3, 0.99])
+def test_a_truncated_pickle_is_named(layout, part, tmp_path):
+    folder = infomax(tmp_path / "data") if layout == "train.pkl" else mmsa(tmp_path / "data" / layout).parent
+    file = folder / layout
+    content = file.read_bytes()
+    file.write_bytes(content[: int(part * len(content))])
+    with pytest.raises(DataError, match=rf"{layout}: is (cut off or no pickle|empty \(0 bytes\))") as caught:
+        Sentiment(folder, cache=tmp_path / "cache").outline()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_garbled_byte_ends_in_an_error_of_ours_or_in_data(tmp_path):
+    file = infomax(tmp_path / "data") / "dev.pkl"
+    content = file.read_bytes()
+    draw = np.random.default_rng(3)
+    for place in draw.integers(len(content), size=300):
+        file.write_bytes(content[:place] + bytes([draw.integers(256)]) + content[place + 1 :])
+        with contextlib.suppress(DataError):
+            load_pickle(file)
+
+
+SAMPLE = ((["a"], np.ones((2, 2)), np.ones((2, 2)), ["a"], 2, 2), np.ones((1, 1)), "id")
+WRONG = {
+    r"train.pkl: expected a list of samples \(\(words, .*, got dict": {"a": 1},
+    r"train.pkl: expected a list of samples .*, got list": [],
+    r"train.pkl: sample 1: expected \(\(words, .*, got int": [SAMPLE, 3],
+    r"train.pkl: sample 0: expected 6 \(aligned: 4\) entries .*, got 2": [((["a"], ["b"]), np.ones((1, 1)), "id")],
+    r"train.pkl: sample 0: visual: expected an array \[steps, features\], got str of 1": [
+        ((["a"], "x", np.ones((2, 2)), ["a"], 2, 2), np.ones((1, 1)), "id")
+    ],
+    r"train.pkl: sample 0: expected a label of numbers": [(SAMPLE[0], "good", "id")],
+    r"train.pkl: video: sample 1: ID 'id' is already in sample 0": [SAMPLE, SAMPLE],
+    r"train.pkl: audio: sample 1 has steps of shape \(3,\), but sample 0 \(2,\)": [
+        SAMPLE, ((["a"], np.ones((2, 2)), np.ones((2, 3)), ["a"], 2, 2), np.ones((1, 1)), "other")
+    ],
+    r"train.pkl: no sample has all of video, audio, text": [
+        ((["a"], np.zeros((2, 2)), np.ones((2, 2)), ["a"], 2, 2), np.ones((1, 1)), "id")
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_what_is_no_sample_is_named(message, tmp_path):
+    folder = infomax(tmp_path / "data")
+    (folder / "train.pkl").write_bytes(pickle.dumps(WRONG[message]))
+    with pytest.raises(DataError, match=message):
+        Sentiment(folder, cache=tmp_path / "cache").outline()
+    assert not list((tmp_path / "cache").glob("*"))  # nothing half-made stays
