@@ -92,7 +92,7 @@ def test_lower_layers_can_be_frozen(tiny_bert: Path) -> None:
     ("options", "message"),
     [
         ({"in_shape": (5, 2)}, r"model: Bert expects token IDs, \(tokens,\), got samples of shape \(5, 2\)"),
-        ({"heads": 3}, "model.heads: expected a divisor of model.hidden, 64, got 3"),
+        ({"heads": 3}, "model.heads: expected a divisor of model.hidden, 32, got 3"),
         ({"dropout": 2}, r"model.dropout: expected a number in \[0, 1\) or null, got 2"),
         ({"frozen_layers": -1}, "model.frozen_layers: expected a whole number of at least 0, got -1"),
         ({"hidden": 0}, "model: Bert's hidden_size: expected a whole number of at least 1, got 0"),
@@ -101,6 +101,14 @@ def test_lower_layers_can_be_frozen(tiny_bert: Path) -> None:
 def test_a_bad_bert_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Bert(**{"in_shape": (5,), "out_features": 3, **options})
+
+
+def test_features_that_are_no_tokens_are_refused() -> None:
+    model = Bert((5,), 3, vocab_size=20, hidden=8, layers=1, heads=2)
+    with pytest.raises(
+        ConfigError, match="model: Bert expects token IDs, got other numbers; such features want model=mlp"
+    ):
+        model(torch.ones(2, 5))
 
 
 def test_weights_of_another_model_and_texts_too_long_are_refused(tiny_bert: Path, tmp_path: Path) -> None:

@@ -45,10 +45,10 @@ class Bert(nn.Module):
         frozen_layers: int = 0,
         dropout: float | None = None,
         vocab_size: int = 1000,
-        hidden: int = 64,
+        hidden: int = 32,
         layers: int = 2,
-        heads: int = 4,
-        intermediate: int = 128,
+        heads: int = 2,
+        intermediate: int = 64,
     ) -> None:
         super().__init__()
         if len(in_shape) != 1:
@@ -68,8 +68,10 @@ class Bert(nn.Module):
         width = self.bert.config.hidden_size
         self.output = nn.Linear(width, out_features) if projection else nn.Identity()
 
-    def forward(self, tokens_bt: Tensor, mask_bt: Tensor) -> Tensor:
-        """Return embeddings [b, o] of token IDs [b, t], of which those count where ``mask_bt`` is 1."""
+    def forward(self, tokens_bt: Tensor, mask_bt: Tensor | None = None) -> Tensor:
+        """Return embeddings [b, o] of token IDs [b, t], of which those count where ``mask_bt`` is 1 (None: all)."""
+        if tokens_bt.is_floating_point():
+            raise ConfigError("model: Bert expects token IDs, got other numbers; such features want model=mlp or lstm")
         state_bth = self.bert(input_ids=tokens_bt, attention_mask=mask_bt).last_hidden_state
         embedding_bo: Tensor = self.output(state_bth[:, 0])
         return embedding_bo

@@ -37,7 +37,8 @@ class LSTM(nn.Module):
         super().__init__()
         if len(in_shape) != 2:
             raise ConfigError(
-                f"model: LSTM expects sequences, (steps, features), got samples of shape {tuple(in_shape)}"
+                f"model: LSTM expects sequences, (steps, features), got samples of shape {tuple(in_shape)};"
+                " flat features want model=mlp"
             )
         for key, value in (("hidden", hidden), ("layers", layers)):
             if type(value) is not int or value < 1:
