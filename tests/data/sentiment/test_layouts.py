@@ -231,7 +231,15 @@ def test_another_layout_is_told_with_what_was_looked_for_and_what_was_found(tmp_
     line = str(caught.value)
     assert line.startswith(f"dataset.path: {tmp_path / 'data'}: looked for train.pkl, dev.pkl and test.pkl (")
     assert "aligned_50.pkl or unaligned_50.pkl (MMSA); train/ and test/ with video.npy" in line
-    assert line.endswith("; found train/, val/, words.txt")
+    assert line.endswith("; found train/ (n01/, n02/), val/, words.txt")
+
+
+def test_arrays_of_other_parties_are_another_layout(tmp_path):
+    for name in ("a", "b", "c", "d"):
+        (tmp_path / "data" / "test").mkdir(parents=True, exist_ok=True)
+        np.save(tmp_path / "data" / "test" / f"{name}.npy", np.ones((2, 2)))
+    with pytest.raises(DataError, match=r"looked for .*; found test/ \(a.npy, b.npy, c.npy and 1 more\)$"):
+        dataset(tmp_path / "data", tmp_path).outline()
 
 
 def test_nothing_at_the_path_and_two_pickles_there(tmp_path):

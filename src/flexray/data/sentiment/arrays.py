@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from flexray.data.base import SPLITS, Array, Split
+from flexray.data.base import SPLITS, Array
 from flexray.data.checks import reading
 from flexray.data.columns import read as read_columns
 from flexray.data.sentiment.samples import PARTIES, Modality, Samples, Splits, as_text, trimmed
@@ -134,6 +134,7 @@ def _load(file: Path) -> Array:
     return array
 
 
-def split_folders(folder: Path) -> list[Split]:
-    """Return the splits that a folder has arrays of."""
-    return [split for split in SPLITS if any((folder / split).glob("*.npy"))]
+def is_layout(folder: Path) -> bool:
+    """Whether a folder has a file of one of the three parties in any split."""
+    names = (SENTENCES, *(f"{name}.npy" for name in PARTIES))
+    return any((folder / split / name).is_file() for split in SPLITS for name in names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,7 +48,7 @@ def find_layout(path: Path, text: str) -> Layout:
         raise ConfigError(f"dataset.path: {found[0]} and {found[1]} are both there; name the file that is meant")
     if found:
         return _mmsa(found[0])
-    if arrays.split_folders(path):
+    if arrays.is_layout(path):
         return Layout("bundle", tuple(arrays.files(path)), partial(arrays.read, path, text))
     raise DataError(f"dataset.path: {path}: looked for {'; '.join(LAYOUTS)}; found {_contents(path)}")
 
@@ -58,7 +58,16 @@ def _mmsa(file: Path) -> Layout:
 
 
 def _contents(folder: Path) -> str:
-    names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in folder.iterdir())
-    if not names:
-        return "an empty folder"
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    names = [_shown(entry) for entry in sorted(folder.iterdir())]
+    return _few(names) if names else "an empty folder"
+
+
+def _shown(entry: Path) -> str:
+    if not entry.is_dir():
+        return entry.name
+    inside = sorted(f"{part.name}/" if part.is_dir() else part.name for part in entry.iterdir())
+    return f"{entry.name}/ ({_few(inside)})" if inside else f"{entry.name}/"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
