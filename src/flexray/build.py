@@ -75,7 +75,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
     names = (*outline.parties, SERVER)
     overrides = _overrides(config, names)
     frozen = _frozen(config["frozen"], names)
-    participants = _participants(config, names, overrides, frozen)
+    participants = _participants(config, names, overrides, frozen, base_dir)
     shared = _shared(config, data, outline, participants[-1])
     timeout, speeds = build_speeds(config, dataset, names, base_dir)
     system = _system(config, participants, timeout, speeds.base_units)
@@ -103,7 +103,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
 def build_dataset(config: Config, base_dir: Path) -> Dataset:
     """Build the dataset; relative paths start from ``base_dir``."""
     node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
-    for key in ("path", "labels_file", "cache"):
+    for key in ("path", "labels_file", "cache", "class_list"):
         if node.get(key) is not None:
             node[key] = _absolute(f"dataset.{key}", node[key], base_dir)
     if isinstance(bert := node.get("bert"), str) and (base_dir / Path(bert).expanduser()).is_dir():
@@ -140,7 +140,7 @@ def _shared(config: Config, data: Dataset, outline: Outline, server: Participant
 
 
 def _participants(
-    config: Config, names: Sequence[str], overrides: Mapping[int, Config], frozen: Sequence[bool]
+    config: Config, names: Sequence[str], overrides: Mapping[int, Config], frozen: Sequence[bool], base_dir: Path
 ) -> tuple[ParticipantSpec, ...]:
     """Return the parties and, last, the server, each with its own overrides from ``parties``."""
     specs = []
@@ -150,11 +150,12 @@ def _participants(
         keys = {key: f"parties.{name}.{key}" for key in own}
         role = "server" if is_server else "model"
         clip = own.get("clip_norm", config["clip_norm"])
+        model = _with_weights(_merged(config[role], own.get("model")), base_dir)
         specs.append(
             ParticipantSpec(
                 name=name,
                 index=SERVER_INDEX if is_server else place_ + 1,
-                model=component(keys.get("model", role), _merged(config[role], own.get("model")), nn.Module, OFFERS),
+                model=component(keys.get("model", role), model, nn.Module, OFFERS),
                 optimizer=_optimizer(
                     keys.get("optimizer", "optimizer"), _merged(config["optimizer"], own.get("optimizer"))
                 ),
@@ -190,6 +191,14 @@ def _merged(default: Any, own: Any) -> Any:
     if not isinstance(own, Mapping) or "_target_" in own or not isinstance(default, Mapping):
         return own
     return {**default, **own}
+
+
+def _with_weights(node: Any, base_dir: Path) -> Any:
+    """Return a model's node with the full path of its file of weights, if it has one."""
+    weights = node.get("weights") if isinstance(node, Mapping) else None
+    if isinstance(weights, str) and (file := base_dir / Path(weights).expanduser()).is_file():
+        return {**node, "weights": os.fspath(file)}
+    return node
 
 
 def _optimizer(key: str, node: Any) -> LocalOptimizer:

@@ -59,6 +59,8 @@ class PartyGroup:
         """Return the embeddings of batch ``index``."""
         batch = self._batches.batch(index)
         self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
+        for party in self.parties:
+            party.look_ahead(self._batches, index)
         self._blocks = tuple(party.embed(batch, index) for party in self.parties)
         self._sent = dict(enumerate(self._blocks))
         return GroupReply(self._blocks)
@@ -116,6 +118,7 @@ class PartyGroup:
         party = self.parties[place]
         if party.index not in self._turns:
             self._turns[party.index] = self._shared.turns(party.index)
+        party.look_ahead(self._turns[party.index], turn)
         self._sent[place] = party.embed(self._turns[party.index].batch(turn), turn)
         return self._sent[place]
 

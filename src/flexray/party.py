@@ -5,14 +5,16 @@ Shapes: b = samples of a batch, n = samples of a split, o = the party's embeddin
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from flexray.data.ahead import ReadsAhead, expect
 from flexray.data.base import SPLITS, IdArray, Split
-from flexray.data.batches import Batch
+from flexray.data.batches import Batch, BatchStream
 from flexray.errors import ConfigError, DataError, ParticipantError
 from flexray.messages import FloatArray, Order, Report, Saved, State
 from flexray.models import CNN, MLP, Linear, build_module, takes
@@ -50,6 +52,7 @@ class Party:
         with blame(self.name, "loading its data"):
             self._features = shared.dataset.features(spec.index - 1, shared.torch_dtype)
             self._check_sizes(shared)
+        self._reads_ahead = isinstance(self._features["train"], ReadsAhead)  # asked once: protocols are slow
         shape = self._features["train"].sample_shape
         with blame(self.name, "construction"):
             seed_torch(shared.seed, self.index, "init")
@@ -116,11 +119,17 @@ class Party:
             raise ValueError(f"its model returned shape {tuple(embedding_bo.shape)}, expected {expected}")
         return embedding_bo
 
+    def look_ahead(self, stream: BatchStream, index: int) -> None:
+        """Let features that read ahead start on batch ``index`` of a stream and those after it."""
+        if self._reads_ahead:
+            expect(self._features["train"], (stream.batch(i) for i in count(index)))
+
     def embed(self, batch: Batch, index: int) -> FloatArray:
         """Load a batch, keep it for :meth:`train`, and return its embeddings [b, o] (train mode, no gradient).
 
         The first local iteration computes them once more, with the same parameters. Where that gives the very same
-        numbers, the graph of this pass is kept for it.
+        numbers, the graph of this pass is kept for it. Batch normalization is not among that: its running statistics,
+        which only evaluations use, follow this pass and every local iteration.
         """
         with blame(self.name, f"round {index + 1}"), torch.set_grad_enabled(self._is_pure):
             seed_torch(self._seed, self.index, "embed", index)
@@ -155,7 +164,11 @@ class Party:
         with blame(self.name, f"embedding the {split} samples"), torch.no_grad():
             seed_torch(self._seed, self.index, "split", split)
             self.model.train(mode == "train" and self._trains)
-            parts = [self._forward(self._load(split, Batch(ids, 0))) for ids in chunks(ids_n, chunk)]
+            batches = [Batch(ids, 0) for ids in chunks(ids_n, chunk)]
+            parts = []
+            for place, batch in enumerate(batches):
+                expect(self._features[split], batches[place:])
+                parts.append(self._forward(self._load(split, batch)))
             self.model.train(self._trains)
             block_no: FloatArray = torch.cat(parts).numpy()
             return self._wire.send(block_no, self._seed, self.index, mode) if mode == "train" else block_no

@@ -1,0 +1,238 @@
+"""What datasets of pictures have in common: keys, splits, stand-ins, features that read ahead.
+
+Shapes: h and w = height and width of a picture.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from flexray.data.base import SPLITS, Dataset, Features, Outline, Split
+from flexray.data.checks import check_bool, check_split, name_list
+from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Source
+from flexray.data.stand_in import StandIn
+from flexray.errors import ConfigError, DataError, near_match
+from flexray.tasks import LabelArray, Task
+
+SCALES = ("unit", "imagenet")
+
+
+class Sample(NamedTuple):
+    """One object: its ID, its class, its picture or pictures."""
+
+    id: str
+    label: int
+    files: tuple[str, ...]
+
+
+Listing = tuple[list[str], dict[Split, list[Sample]]]
+"""The classes, and the samples of every split."""
+
+
+@dataclass
+class PictureData(Dataset):
+    """Folders of pictures, or a synthetic stand-in where no path is given.
+
+    Args:
+        path: The folder; None for the stand-in.
+        size: (h, w) of the whole picture, one number for both; None: 224, of the stand-in 32.
+        channels: 3 for colours, 1 for shades of grey.
+        scale: ``unit`` for values in [0, 1], ``imagenet`` to normalize them as pretrained ResNets expect.
+        augment: Crop and flip training pictures at random, alike at all parties.
+        crop_scale: Smallest and largest part of the area that a random crop takes.
+        middle: Part of height and width that is kept of pictures that are not cropped at random.
+        parties: Which parties take part, by name, in this order; None: all.
+        val_fraction: Part of the training samples that becomes the validation split.
+        split_seed: Draws these.
+        workers: Threads of each party that read pictures; 0 reads them when they are needed.
+        batches_ahead: How many batches each party reads ahead.
+        seed: Draws classes, crops and flips.
+        synthetic_train: Training samples of the stand-in.
+        synthetic_test: Test samples of the stand-in.
+
+    Raises:
+        ConfigError: An argument is out of range.
+    """
+
+    path: str | Path | None = None
+    size: int | Sequence[int] | None = None
+    channels: int = 3
+    scale: str = "imagenet"
+    augment: bool = True
+    crop_scale: Sequence[float] = (0.08, 1.0)
+    middle: float = 0.875
+    parties: Sequence[str] | None = None
+    val_fraction: float = 0.0
+    split_seed: int = 0
+    workers: int = 1
+    batches_ahead: int = 2
+    seed: int = 0
+    synthetic_train: int = 1600
+    synthetic_test: int = 400
+
+    def __post_init__(self) -> None:
+        check_split(self.val_fraction, self.split_seed)
+        check_bool(augment=self.augment)
+        for key, at_least in (("workers", 0), ("batches_ahead", 0), ("seed", 0)):
+            check_whole(key, getattr(self, key), at_least)
+        for key in ("synthetic_train", "synthetic_test"):
+            check_whole(key, getattr(self, key), 2)
+        if self.channels not in IMAGENET or isinstance(self.channels, bool):
+            raise ConfigError(f"dataset.channels: expected 1 or 3, got {self.channels!r}")
+        if self.scale not in SCALES:
+            raise ConfigError(f"dataset.scale: unknown '{self.scale}'{near_match(str(self.scale), SCALES)}")
+        self._size = whole_pair("size", self.size if self.size is not None else 224 if self.path else 32)
+        low, high = check_range("crop_scale", self.crop_scale)
+        self._crop = (low, high)
+        check_range("middle", [self.middle, 1.0])
+        if self.parties is not None:
+            self.parties = name_list("dataset.parties", self.parties)
+        self._listing: Listing | None = None
+
+    @abstractmethod
+    def _list(self, root: Path) -> Listing:
+        """Find all samples below a folder, in an order that their names give."""
+
+    @abstractmethod
+    def _all_parties(self) -> tuple[str, ...]:
+        """Return the names of all parties there could be."""
+
+    @abstractmethod
+    def _part(self, place: int) -> tuple[int, int, int, int]:
+        """Return (top, left, h, w) of what the party in this place sees of its picture."""
+
+    @abstractmethod
+    def _picture(self, place: int) -> int:
+        """Return which of a sample's pictures the party in this place has."""
+
+    @abstractmethod
+    def _classes(self) -> int:
+        """Return the number of classes of the stand-in."""
+
+    @abstractmethod
+    def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
+        """Return the synthetic pictures of a party."""
+
+    def outline(self) -> Outline:
+        """List the folders; no picture is read."""
+        sizes = {split: len(labels) for split, labels in self.labels().items()}
+        source = "files" if self.path else "synthetic"
+        return Outline(self._names(), sizes, Task("cross_entropy", self._num_classes()), source)  # type: ignore[arg-type]
+
+    def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
+        """Return one party's pictures, which are read when they are asked for or announced."""
+        place = self._all_parties().index(self._names()[party])
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="pictures") if self.workers else None
+        sources = self._sources(place)
+        return {
+            split: PictureFeatures(
+                sources[split],
+                self._look(place, split),
+                self.channels,
+                dtype,
+                normalize=self.scale == "imagenet",
+                pool=pool,
+                workers=self.workers,
+                batches_ahead=self.batches_ahead,
+            )
+            for split in SPLITS
+        }
+
+    def labels(self) -> Mapping[Split, LabelArray]:
+        """Return the classes' numbers, in the order of their names."""
+        if not self.path:
+            return {split: np.arange(n) % self._classes() for split, n in self._synthetic_sizes().items()}
+        return {split: np.array([s.label for s in part], dtype=np.int64) for split, part in self._samples().items()}
+
+    def sample_ids(self, split: Split) -> npt.NDArray[Any]:
+        """Return the samples' names, or numbers of the stand-in's."""
+        if not self.path:
+            return np.arange(self._synthetic_sizes()[split])
+        return np.array([sample.id for sample in self._samples()[split]])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the list of files out: every process makes its own."""
+        return {**self.__dict__, "_listing": None}
+
+    def _names(self) -> tuple[str, ...]:
+        known = self._all_parties()
+        for name in self.parties or ():
+            if name not in known:
+                raise ConfigError(f"dataset.parties: there is no party '{name}'{near_match(name, known)}")
+        return known if self.parties is None else tuple(self.parties)
+
+    def _num_classes(self) -> int:
+        return len(self._listed()[0]) if self.path else self._classes()
+
+    def _listed(self) -> Listing:
+        root = Path(self.path or "")
+        if self._listing is None:
+            if not root.is_dir():
+                raise DataError(f"{root}: no such folder (dataset.path)")
+            self._listing = self._list(root)
+        return self._listing
+
+    def _samples(self) -> dict[Split, list[Sample]]:
+        """Return the samples of every split, those for validation taken from the training samples if told so."""
+        splits = self._listed()[1]
+        train, val = splits["train"], splits.get("val", [])
+        if self.val_fraction:
+            if val:
+                raise ConfigError("dataset.val_fraction: expected 0, since there is a folder val beside test")
+            order = np.random.Generator(np.random.PCG64(self.split_seed)).permutation(len(train))
+            count = round(len(train) * self.val_fraction)
+            if count == len(train):
+                raise ConfigError(f"dataset.val_fraction: {self.val_fraction:g} leaves no training samples")
+            val = [train[row] for row in np.sort(order[:count])]
+            train = [train[row] for row in np.sort(order[count:])]
+        return {"train": train, "val": val, "test": splits["test"]}
+
+    def _synthetic_sizes(self) -> dict[Split, int]:
+        vals = round(self.synthetic_train * self.val_fraction)
+        return {"train": self.synthetic_train - vals, "val": vals, "test": self.synthetic_test}
+
+    def _sources(self, place: int) -> Mapping[Split, Source]:
+        if not self.path:
+            return {split: self._stand_in(split, n, place) for split, n in self._synthetic_sizes().items()}
+        which = self._picture(place)
+        return {
+            split: Files([sample.files[which] for sample in samples], self.channels)
+            for split, samples in self._samples().items()
+        }
+
+    def _look(self, place: int, split: Split) -> Look:
+        if split == "train" and self.augment:
+            return Look(self._size, self._part(place), self._crop, True, self.middle, self.seed)
+        return Look(self._size, self._part(place), middle=self.middle)
+
+
+def check_whole(key: str, value: Any, low: int) -> int:
+    """Return ``value`` if it is a whole number of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ConfigError(f"dataset.{key}: expected a whole number of at least {low}, got {value!r}")
+    return value
+
+
+def whole_pair(key: str, value: Any) -> tuple[int, int]:
+    """Return (rows, columns) of a pair of positive whole numbers, or of one number that holds for both."""
+    pair = [value, value] if isinstance(value, int) else value
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise ConfigError(f"dataset.{key}: expected [rows,columns], got {value!r}")
+    return check_whole(key, pair[0], 1), check_whole(key, pair[1], 1)
+
+
+def check_range(key: str, value: Any) -> tuple[float, float]:
+    """Return (low, high) with 0 < low <= high <= 1."""
+    pair = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
+    if len(pair) != 2 or not all(isinstance(x, int | float) for x in pair) or not 0 < pair[0] <= pair[1] <= 1:
+        raise ConfigError(f"dataset.{key}: expected more than 0 and at most 1, the smaller first, got {value!r}")
+    return pair[0], pair[1]

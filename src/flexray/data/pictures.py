@@ -1,0 +1,203 @@
+"""Pictures as features: from a file, or a stand-in, to what a party sees of it.
+
+Every party that sees a part of the same picture crops and flips it alike: the draw is seeded by sample and epoch. Then
+it cuts its own part out, so that the parts of all parties tile the picture.
+
+Shapes: b = samples of a batch, c = channels, h and w = height and width.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flexray.data.ahead import Ahead
+from flexray.data.base import Array, IdArray
+from flexray.data.batches import Batch
+from flexray.data.checks import reading
+from flexray.errors import DataError
+from flexray.seeds import generator
+
+if TYPE_CHECKING:  # a run without pictures does not import Pillow
+    from PIL.Image import Image
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels."""
+IMAGENET = {1: ((0.449,), (0.226,)), 3: ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
+"""Means and deviations of ImageNet's training pictures, by number of channels, as all pretrained ResNets expect."""
+RATIO = (3 / 4, 4 / 3)
+TRIES = 10
+
+
+class Source(Protocol):
+    """The pictures of one split, in their own sizes; used from several threads at once."""
+
+    def __len__(self) -> int: ...
+
+    def open(self, sample: int) -> Image:
+        """Return the picture of a sample."""
+
+
+class Files:
+    """Pictures in files.
+
+    Args:
+        files: The file of every sample.
+        channels: 3 for colours, 1 for shades of grey; pictures are converted.
+    """
+
+    def __init__(self, files: Sequence[str], channels: int) -> None:
+        self._files = files
+        self._mode = "RGB" if channels == 3 else "L"
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def open(self, sample: int) -> Image:
+        """Read a picture; a file that is none is named."""
+        from PIL import Image
+
+        file = Path(self._files[sample])
+        try:
+            with reading(file, "a picture"), Image.open(file) as picture:
+                mode, converted = picture.mode, picture.convert(self._mode)
+        except (SyntaxError, struct.error, IndexError, Image.DecompressionBombError) as error:  # Pillow's own
+            raise DataError(f"{file}: cannot be read as a picture ({' '.join(str(error).split())})") from error
+        if mode[0] in "IF":
+            raise DataError(f"{file}: has pixels of mode {mode}; expected 8 bits per channel")
+        return converted
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one party sees of a picture.
+
+    Args:
+        size: (h, w) that the whole picture is cropped and resized to.
+        part: (top, left, h, w) of what the party sees of that.
+        crop_scale: Smallest and largest part of the area that a random crop takes; None takes the middle.
+        flip: Flip left and right at random.
+        middle: Part of the height and width that is kept where no random crop is taken.
+        seed: Draws crops and flips, with sample and epoch.
+    """
+
+    size: tuple[int, int]
+    part: tuple[int, int, int, int]
+    crop_scale: tuple[float, float] | None = None
+    flip: bool = False
+    middle: float = 1.0
+    seed: int = 0
+
+    def whole(self, picture: Image, sample: int, epoch: int) -> Array:
+        """Return the cropped, resized and flipped picture [h, w] or [h, w, c], the same for all parties."""
+        from PIL.Image import Resampling
+
+        width, height = picture.size
+        box, flipped = middle_box(width, height, self.size, self.middle), False
+        if self.crop_scale is not None or self.flip:
+            draw = generator(self.seed, "crop", sample, epoch)
+            if self.crop_scale is not None:
+                box = random_box(draw, width, height, self.size, self.crop_scale)
+            flipped = self.flip and bool(draw.random() < 0.5)
+        pixels = np.asarray(picture.resize(self.size[::-1], Resampling.BILINEAR, box))
+        return pixels[:, ::-1] if flipped else pixels
+
+    def see(self, picture: Image, sample: int, epoch: int) -> Array:
+        """Return the party's part [c, h, w] of the picture."""
+        top, left, height, width = self.part
+        part = self.whole(picture, sample, epoch)[top : top + height, left : left + width]
+        return part[None] if part.ndim == 2 else part.transpose(2, 0, 1)
+
+
+def middle_box(width: int, height: int, size: tuple[int, int], part: float) -> Box:
+    """Return the largest box of the shape of ``size`` in the middle of a picture, times ``part``."""
+    scale = part * min(width / size[1], height / size[0])
+    half_w, half_h = scale * size[1] / 2, scale * size[0] / 2
+    left, top = max(0.0, width / 2 - half_w), max(0.0, height / 2 - half_h)
+    return left, top, width - left, height - top
+
+
+def random_box(
+    draw: np.random.Generator, width: int, height: int, size: tuple[int, int], scale: tuple[float, float]
+) -> Box:
+    """Return a box of a random part of the area and a random ratio near that of ``size``, in whole pixels."""
+    for _ in range(TRIES):
+        area = width * height * draw.uniform(*scale)
+        ratio = size[1] / size[0] * math.exp(draw.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
+        w, h = max(1, round(math.sqrt(area * ratio))), max(1, round(math.sqrt(area / ratio)))
+        if w <= width and h <= height:
+            left, top = draw.integers(width - w + 1), draw.integers(height - h + 1)
+            return float(left), float(top), float(left + w), float(top + h)
+    return middle_box(width, height, size, 1.0)
+
+
+class PictureFeatures:
+    """One party's pictures of one split; no more of them are in memory than the batches ahead.
+
+    Args:
+        source: The pictures.
+        look: What the party sees of them.
+        channels: c.
+        dtype: Type of the tensors that :meth:`batch` returns.
+        normalize: Besides dividing by 255, subtract :data:`IMAGENET`'s means and divide by its deviations.
+        pool: Threads that read ahead, or None.
+        workers: How many there are.
+        batches_ahead: How many batches are read ahead.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        look: Look,
+        channels: int,
+        dtype: torch.dtype,
+        normalize: bool = False,
+        pool: ThreadPoolExecutor | None = None,
+        workers: int = 1,
+        batches_ahead: int = 2,
+    ) -> None:
+        self._source = source
+        self._look = look
+        self._shape = (channels, *look.part[2:])
+        self._dtype = dtype
+        self._scaling: list[Tensor] = []
+        if normalize:
+            self._scaling = [torch.tensor(values, dtype=dtype).view(-1, 1, 1) for values in IMAGENET[channels]]
+        self._ahead = Ahead(self._read, pool, workers)
+        self.batches_ahead = batches_ahead
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape (c, h, w) of one sample."""
+        return self._shape
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def expect(self, batches: Sequence[Batch]) -> None:
+        """Start to read these batches."""
+        self._ahead.expect(batches)
+
+    def batch(self, ids_b: IdArray, epoch: int) -> Tensor:
+        """Return what the party sees of samples ``ids_b``, [b, c, h, w], in [0, 1] or normalized."""
+        batch = torch.from_numpy(self._ahead.take(ids_b, epoch)).to(self._dtype).div_(255)
+        if not self._scaling:
+            return batch
+        mean, deviation = self._scaling
+        return batch.sub_(mean).div_(deviation)
+
+    def _read(self, ids_b: IdArray, epoch: int) -> Array:
+        """Return bytes [b, c, h, w]."""
+        pixels = np.empty((len(ids_b), *self._shape), dtype=np.uint8)
+        for place, sample in enumerate(ids_b.tolist()):
+            pixels[place] = self._look.see(self._source.open(sample), sample, epoch)
+        return pixels

@@ -1,0 +1,153 @@
+"""Objects seen from several sides, a view to each party: ModelNet40.
+
+::
+
+    FOLDER/CLASS/SPLIT/ITEM/view_01.png                        a folder for each object, or
+    FOLDER/CLASS/SPLIT/ITEM.obj.shaded_v001.png                all objects in one
+    FOLDER/SPLIT/CLASS/...                                     both of them also in this order
+
+with ``train`` and ``test`` (or ``val``) for SPLIT. The number at the end of a picture's name is that of its view.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flexray.data.base import Split
+from flexray.data.folders import entries, found_in, split_folders
+from flexray.data.picture_data import Listing, PictureData, Sample, check_whole
+from flexray.data.stand_in import StandIn
+from flexray.errors import ConfigError, DataError
+
+LAYOUT = (
+    "looked for CLASS/train/ITEM/VIEW.png, CLASS/train/ITEM_VIEW.png and train/CLASS/..., with test/ or val/ beside"
+)
+NUMBER = re.compile(r"(\d+)\D*$")
+Item = tuple[str, dict[int, str]]
+"""Name of an object, and the file of every view."""
+
+
+@dataclass
+class Views(PictureData):
+    """Parties hold one view each of every object, and read no other.
+
+    Args:
+        views: How many views there are; there must be no other number of them.
+        num_classes: Classes of the stand-in.
+
+    Raises:
+        ConfigError: An argument is out of range.
+    """
+
+    views: int = 12
+    num_classes: int = 40
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("views", self.views, 1)
+        check_whole("num_classes", self.num_classes, 2)
+        self._numbers: tuple[int, ...] = ()
+
+    def _all_parties(self) -> tuple[str, ...]:
+        if self.path:
+            self._listed()
+        return tuple(f"view_{number:02d}" for number in self._numbers or range(1, self.views + 1))
+
+    def _part(self, place: int) -> tuple[int, int, int, int]:
+        return 0, 0, *self._size
+
+    def _picture(self, place: int) -> int:
+        return place
+
+    def _classes(self) -> int:
+        return self.num_classes
+
+    def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
+        return StandIn(split, samples, self._classes(), self._size, first=place, channels=self.channels)
+
+    def _list(self, root: Path) -> Listing:
+        classes, folders = class_folders(root)
+        found = {
+            split: [(name, label, item) for label, name in enumerate(classes) for item in _items(places[label])]
+            for split, places in folders.items()
+        }
+        everything = [(folders[split][label], item) for split, part in found.items() for _, label, item in part]
+        self._numbers = self._check_views(everything)
+        return classes, {
+            split: [Sample(f"{name}/{item}", label, tuple(views[n] for n in self._numbers))
+                    for name, label, (item, views) in part]
+            for split, part in found.items()
+        }  # fmt: skip
+
+    def _check_views(self, items: list[tuple[Path, Item]]) -> tuple[int, ...]:
+        """Return the numbers of the views; every object must have them all, and there must be as many as parties."""
+        numbers = sorted(set().union(*(views for _, (_, views) in items)))
+        if len(numbers) > self.views:
+            extra = numbers[self.views]
+            where = next(views[extra] for _, (_, views) in items if extra in views)
+            raise DataError(
+                f"{where}: there are {len(numbers)} views ({numbers[0]} to {numbers[-1]}), more than"
+                f" the {self.views} parties of dataset.views"
+            )
+        for folder, (item, views) in items:
+            lacking = [number for number in numbers if number not in views]
+            if lacking:
+                raise DataError(f"{folder}: object '{item}' has no view {lacking[0]}, which others have")
+        if len(numbers) < self.views:
+            shown = ", ".join(map(str, numbers))
+            raise ConfigError(f"dataset.views: expected the number of views that there are, {shown}; got {self.views}")
+        return tuple(numbers)
+
+
+def class_folders(root: Path) -> tuple[list[str], Mapping[Split, list[Path]]]:
+    """Return the classes, sorted, and for every split their folders, in either order of SPLIT and CLASS."""
+    top = entries(root)[0]
+    splits = split_folders(top)
+    if splits is not None:
+        classes = sorted(set().union(*(entries(root / name)[0] for name in splits.values())))
+        places = {split: [root / name / c for c in classes] for split, name in splits.items()}
+    else:
+        classes, inner = top, [split_folders(entries(root / name)[0]) for name in top]
+        splits = next((found for found in inner if found is not None), None)
+        if splits is None:
+            raise DataError(f"{root}: {LAYOUT}; {found_in(root)}")
+        places = {split: [root / c / name for c in classes] for split, name in splits.items()}
+    if not classes:
+        raise DataError(f"{root}: {LAYOUT}; {found_in(root)}")
+    for folders in places.values():
+        for folder in folders:
+            if not folder.is_dir():
+                raise DataError(f"{folder}: no such folder, but other classes and splits have one")
+    return classes, places
+
+
+def _items(folder: Path) -> Iterator[Item]:
+    """Yield the objects of a class in a split, by name, with their pictures by the number of the view."""
+    folders, pictures = entries(folder)
+    items: dict[str, dict[int, str]] = {}
+    for name in pictures:
+        _add(items, None, os.path.join(folder, name))
+    for item in folders:
+        for name in entries(folder / item)[1]:
+            _add(items, item, os.path.join(folder, item, name))
+        if item not in items:
+            raise DataError(f"{folder / item}: has no pictures of the object's views")
+    if not items:
+        raise DataError(f"{folder}: {LAYOUT}; {found_in(folder)}")
+    yield from sorted(items.items())
+
+
+def _add(items: dict[str, dict[int, str]], item: str | None, file: str) -> None:
+    """Take a picture in; without ``item``, the object's name is what comes before the view's number."""
+    stem = os.path.splitext(os.path.basename(file))[0]
+    match = NUMBER.search(stem)
+    if match is None:
+        raise DataError(f"{file}: expected a name that ends with the number of the view")
+    views = items.setdefault(stem[: match.start()] if item is None else item, {})
+    first = views.setdefault(int(match[1]), file)
+    if first != file:
+        raise DataError(f"{file}: is view {int(match[1])}, as {os.path.basename(first)} is")
