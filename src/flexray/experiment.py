@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
+from flexray.metrics import meets
 from flexray.participants import ParticipantSpec, Shared
 from flexray.simulation.speeds import Speeds
-from flexray.tasks import meets
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ Loss = Literal["cross_entropy", "l1", "mse"]
 
 LOSSES = ("cross_entropy", "l1", "mse")
 METRICS = {"cross_entropy": ("loss", "top1"), "l1": ("loss", "mae"), "mse": ("loss", "mae", "mse")}
-LOWER_IS_BETTER = frozenset({"loss", "mae", "mse"})
 
 
 @dataclass(frozen=True)
@@ -106,12 +105,6 @@ class Task:
         if self.loss == "mse":
             result["mse"] = float(error_n.square().mean())
         return {**result, **(sentiment_metrics(prediction_nc[:, 0], labels_n) if self.sentiment else {})}
-
-
-def meets(metric: str, value: float, target: float) -> bool:
-    """Whether ``value`` is at least as good as ``target`` (``metric`` may carry a ``test_`` prefix)."""
-    lower = metric.rpartition("_")[2] in LOWER_IS_BETTER
-    return value <= target if lower else value >= target
 
 
 def _top_k(prediction_nc: Tensor, labels_n: Tensor, k: int) -> float:

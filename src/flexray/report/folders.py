@@ -1,0 +1,179 @@
+"""Finds run folders and reads them; what is wrong with one is told, never raised."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flexray.errors import DataError, RunFolderError
+from flexray.report.reading import flatten, natural, read_json, read_table, read_yaml
+from flexray.report.runs import COMPLETED, DAMAGED, DIVERGED, UNFINISHED, Evaluations, FloatArray, Run, Series
+
+MARKS = ("summary.json", "rounds.csv", ".hydra/config.yaml")
+"""Any of them makes a folder a run folder."""
+NOTHING = np.empty(0)
+
+
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """Return the run folders among and below ``paths``, each once, in natural order.
+
+    Raises:
+        DataError: A path is no folder, or there is no run in it.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        if not path.is_dir():
+            raise DataError(f"{path}: no such folder; expected run folders, or folders of them")
+        below = sorted(_below(path), key=lambda p: natural(p.as_posix()))
+        if not below:
+            raise DataError(f"{path}: no run in it; expected a folder with {MARKS[0]} or {MARKS[1]}, or one above such")
+        found.update(dict.fromkeys(p.resolve() for p in below))
+    return list(found)
+
+
+def _below(path: Path) -> Iterable[Path]:
+    for folder, subfolders, _ in os.walk(path):
+        here = Path(folder)
+        if any((here / mark).exists() for mark in MARKS):
+            subfolders.clear()
+            yield here
+
+
+def read_runs(folders: list[Path]) -> list[Run]:
+    """Read run folders; what is wrong with one is told in it."""
+    parent = Path(os.path.commonpath([f.parent for f in folders])) if folders else Path()
+    return [read_run(folder, folder.relative_to(parent).as_posix()) for folder in folders]
+
+
+def read_run(folder: Path, name: str) -> Run:
+    """Read one run folder; never raises for what is in it."""
+    run = Run(folder, name, DAMAGED)
+    try:
+        config_file = folder / ".hydra" / "config.yaml"
+        if config_file.exists():
+            run = replace(run, config=flatten(read_yaml(config_file)), **_chosen(folder))
+        finished = (folder / "summary.json").exists()
+        summary = read_json(folder / "summary.json") if finished else _planned(run)
+        run = replace(run, summary=summary)
+        status = summary.get("status", COMPLETED) if finished else UNFINISHED
+        if status not in (COMPLETED, DIVERGED, UNFINISHED):
+            raise RunFolderError(f"summary.json: status: expected {COMPLETED} or {DIVERGED}, got {status!r}")
+        _check_summary(summary)
+        series = _series(folder / "rounds.csv", not finished)
+        evals = _evaluations(folder / "evals.csv", series, not finished)
+        run = replace(run, series=series, evals=evals)
+        _check_complete(run)
+        return replace(run, status=status)
+    except RunFolderError as error:
+        return replace(run, status=DAMAGED, fault=" ".join(str(error).split()))
+
+
+def _chosen(folder: Path) -> dict[str, Any]:
+    """Return the choices and typed keys that Hydra noted."""
+    path = folder / ".hydra" / "hydra.yaml"
+    if not path.exists():
+        return {}
+    node = read_yaml(path).get("hydra")
+    node = node if isinstance(node, dict) else {}
+    runtime, overrides = node.get("runtime"), node.get("overrides")
+    choices = runtime.get("choices") if isinstance(runtime, dict) else None
+    task = overrides.get("task") if isinstance(overrides, dict) else None
+    typed = [str(t).partition("=")[0].lstrip("+~") for t in task] if isinstance(task, list) else []
+    named = choices.items() if isinstance(choices, dict) else ()
+    return {
+        "choices": {str(k): str(v) for k, v in named if "/" not in str(k) and v is not None},
+        "typed": tuple(typed),
+    }
+
+
+def _planned(run: Run) -> dict[str, Any]:
+    """Return what is known of a run that has no summary yet."""
+    config = run.config
+    wall = run.choices.get("clock") == "wall"
+    return {
+        "algo": run.choices.get("algo", "?"),
+        "dataset": run.choices.get("dataset", "?"),
+        "seed": config.get("seed", "?"),
+        "metric": config.get("target_metric") or "?",
+        "target": config.get("target"),
+        "time_unit": "s" if wall else "units",
+    }
+
+
+def _check_summary(summary: dict[str, Any]) -> None:
+    for key in ("algo", "dataset", "metric"):
+        if not isinstance(summary.get(key), str):
+            raise RunFolderError(f"summary.json: {key}: expected a text, got {summary.get(key)!r}")
+    target = summary.get("target")
+    if target is not None and (isinstance(target, bool) or not isinstance(target, (int, float))):
+        raise RunFolderError(f"summary.json: target: expected a number, got {target!r}")
+
+
+def _series(path: Path, unfinished: bool) -> Series:
+    if unfinished and not path.exists():
+        return Series(NOTHING, NOTHING, NOTHING, [], [])
+    table = read_table(path, unfinished)
+    number, time, sent = (_numbers(path.name, table, column) for column in ("round", "sim_time", "sent_bytes"))
+    lists: dict[str, list[float]] = {}
+    tau, lr = (_lists(path.name, table, column, lists) for column in ("tau", "lr"))
+    return Series(number, time, np.cumsum(sent), tau, lr)
+
+
+def _evaluations(path: Path, series: Series, unfinished: bool) -> Evaluations:
+    table = read_table(path, unfinished) if path.exists() or not unfinished else {}
+    if unfinished and not table:
+        return Evaluations(NOTHING, NOTHING, NOTHING, {})
+    rounds, time = (_numbers(path.name, table, column) for column in ("round", "sim_time"))
+    sent = np.concatenate([[0.0], series.sent_bytes_r])[np.searchsorted(series.number_r, rounds, side="right")]
+    metrics = {c: _numbers(path.name, table, c) for c in table if c not in ("round", "epoch", "sim_time")}
+    return Evaluations(rounds, time, sent, metrics)
+
+
+def _numbers(file: str, table: dict[str, list[str]], column: str) -> FloatArray:
+    if column not in table:
+        raise RunFolderError(f"{file}: column '{column}' is missing")
+    try:
+        return np.array([float(value) for value in table[column]], dtype=np.float64)
+    except ValueError as error:
+        raise RunFolderError(f"{file}: {column}: expected numbers: {error}") from error
+
+
+def _lists(file: str, table: dict[str, list[str]], column: str, known: dict[str, list[float]]) -> list[list[float]]:
+    """Return a column of JSON lists; equal texts share one list."""
+    if column not in table:
+        raise RunFolderError(f"{file}: column '{column}' is missing")
+    result = []
+    for place, text in enumerate(table[column]):
+        if text not in known:
+            known[text] = _list(f"{file}, row {place + 2}: {column}", text)
+        result.append(known[text])
+        if len(known[text]) != len(result[0]):
+            raise RunFolderError(f"{file}, row {place + 2}: {column}: expected {len(result[0])} numbers")
+    return result
+
+
+def _list(where: str, text: str) -> list[float]:
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
+        raise RunFolderError(f"{where}: expected a JSON list of numbers, got {text[:60]!r}")
+    return values
+
+
+def _check_complete(run: Run) -> None:
+    """Refuse tables that are shorter than the summary says."""
+    rounds, series = run.summary.get("rounds"), run.series
+    if series is None or not isinstance(rounds, int):
+        return
+    if len(series.number_r) != rounds:
+        raise RunFolderError(f"rounds.csv: {len(series.number_r)} rounds, summary.json says {rounds}")
+    if run.evals is not None and not len(run.evals.round_e):
+        raise RunFolderError("evals.csv: has no rows")

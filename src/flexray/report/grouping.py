@@ -1,0 +1,139 @@
+"""Groups runs by what differs in their configurations; what is left are seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flexray.errors import DataError, near_match
+from flexray.report.runs import Run
+
+NAMES = ("algo", "dataset")
+CHOICES = ("speeds", "optimizer", "model", "server", "clock")
+READINGS = ("target_metric", "target", "time_unit")
+NEUTRAL = ("cluster", "logger", "progress", "timeline_rounds", "checkpoint", "resume")
+"""Keys that cannot change a run's numbers."""
+SETTING = ("dataset", "speeds", "network", "clock", *READINGS)
+"""What a run has to cope with. Within one setting runs are compared; the rest is how they cope."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seeds only.
+
+    Args:
+        values: What its columns say, as text.
+        runs: Its runs, in order.
+        counted: Those in its statistics: finished, each seed once.
+    """
+
+    values: dict[str, str]
+    runs: tuple[Run, ...]
+    counted: tuple[Run, ...]
+
+    @property
+    def setting(self) -> tuple[tuple[str, str], ...]:
+        """What it is compared within."""
+        return tuple((key, value) for key, value in self.values.items() if is_setting(key))
+
+    def label(self, columns: Sequence[str]) -> str:
+        """Return its name: the values of these columns."""
+        parts = [self.values[c] if c in NAMES else f"{c}={self.values[c]}" for c in columns]
+        return ", ".join(parts) or self.values["algo"]
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether any of its runs used generated data or a generated trace."""
+        return any(run.synthetic for run in self.runs)
+
+
+def is_setting(key: str) -> bool:
+    """Whether a key belongs to what runs have to cope with."""
+    return key.partition(".")[0] in SETTING
+
+
+def make_groups(runs: Sequence[Run], by: Sequence[str] = (), over: Sequence[str] = ("seed",)) -> list[Group]:
+    """Return the groups, ordered by setting and then as the runs were given.
+
+    Args:
+        runs: Runs whose configuration could be read.
+        by: Group by these keys instead of by all that differ.
+        over: Keys that do not separate groups.
+
+    Raises:
+        DataError: No run has a key of ``by``.
+    """
+    values = [all_values(run) for run in runs]
+    columns = _given(by, values) if by else _columns(runs, values, over)
+    found: dict[tuple[str, ...], list[Run]] = {}
+    for run, value in zip(runs, values, strict=True):
+        found.setdefault(tuple(shown(value.get(c)) for c in columns), []).append(run)
+    groups = [
+        Group(dict(zip(columns, key, strict=True)), tuple(members), counted_once(members, over))
+        for key, members in found.items()
+    ]
+    order = list(dict.fromkeys(group.setting for group in groups))
+    return sorted(groups, key=lambda group: order.index(group.setting))
+
+
+def counted_once(runs: Sequence[Run], over: Sequence[str]) -> tuple[Run, ...]:
+    """Return the finished runs; of those with one seed, the last."""
+    last = {tuple(shown(all_values(run).get(key)) for key in over): run for run in runs if run.counted}
+    return tuple(last.values())
+
+
+def all_values(run: Run) -> dict[str, Any]:
+    """Return all that a run can differ in from another."""
+    choices = {key: run.choices[key] for key in CHOICES if key in run.choices}
+    names = {key: run.text(key) for key in NAMES}
+    read = {"target_metric": run.metric, "target": run.target, "time_unit": run.time_unit, "seed": run.seed}
+    return {**run.config, **choices, **names, **read}
+
+
+def differing(runs: Sequence[Run]) -> list[str]:
+    """Return the keys in which runs differ, seeds and neutral keys left out."""
+    values = [all_values(run) for run in runs]
+    keys = _ordered(runs, values, ("seed",))
+    return [key for key in keys if len({shown(value.get(key)) for value in values}) > 1]
+
+
+def shown(value: Any) -> str:
+    """Return a value as the report shows it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return f"{value:.12g}"
+    return "null" if value is None else str(value)
+
+
+def _given(by: Sequence[str], values: Sequence[dict[str, Any]]) -> list[str]:
+    known = {key for value in values for key in value}
+    for key in by:
+        if key not in known:
+            raise DataError(f"--by: unknown key '{key}'{near_match(key, known, list_all=False)}")
+    return list(dict.fromkeys([*NAMES, *by]))
+
+
+def _columns(runs: Sequence[Run], values: Sequence[dict[str, Any]], over: Sequence[str]) -> list[str]:
+    """Return algorithm, dataset, and the fewest further keys that tell differing runs apart, typed ones first."""
+    classes = [0] * len(runs)
+    columns = list(NAMES)
+    for key in _ordered(runs, values, over):
+        names: dict[tuple[int, str], int] = {}
+        refined = [names.setdefault((c, shown(v.get(key))), len(names)) for c, v in zip(classes, values, strict=True)]
+        if len(names) > len(set(classes)):
+            classes = refined
+            if key not in columns:
+                columns.append(key)
+    return columns
+
+
+def _ordered(runs: Sequence[Run], values: Sequence[dict[str, Any]], over: Sequence[str]) -> list[str]:
+    """Return the keys to look at, in order. One that only some runs know counts if it was typed."""
+    typed = dict.fromkeys(key for run in runs for key in run.typed)
+    others = sorted({key for value in values for key in value})
+    below = {key for key in others if any(key.startswith(f"{t}.") for t in typed)}
+    usual = {key for key in others if all(key in value for value in values)} | set(typed) | below
+    keys = dict.fromkeys([*NAMES, *CHOICES, *typed, *READINGS, *others])
+    return [k for k in keys if k in usual and k not in over and k.partition(".")[0] not in NEUTRAL]

@@ -1,0 +1,92 @@
+"""The paper's own figures, to be shown beside those of a sweep.
+
+Source: T. Castiglia, S. Wang, S. Patterson, *Flexible Vertical Federated Learning with Heterogeneous Parties*, Tables
+II, III and IV: time units (printed there in thousands) to the target, mean and standard deviation of five runs.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from flexray.report.runs import Run
+from flexray.report.statistics import Spread
+
+SOURCE = "Castiglia, Wang, Patterson: Flexible Vertical Federated Learning with Heterogeneous Parties"
+DATASETS = ("mosei", "imagenet100", "modelnet40")
+THOUSAND = 1000.0
+TIMEOUTS = {"mosei": 20.0, "imagenet100": 10.0, "modelnet40": 20.0}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure of the paper.
+
+    Args:
+        table: Where it stands.
+        time: Units to the target; None where the paper prints ``--``.
+    """
+
+    table: str
+    time: Spread | None
+
+
+def published(run: Run, dataset: str | None = None) -> Published | None:
+    """Return the paper's figure for a run's setting and algorithm, or None if the paper has none.
+
+    Args:
+        run: A run of the group.
+        dataset: The paper's dataset that the run's data stand for; None: as the run's dataset is called.
+    """
+    name = dataset or run.text("dataset")
+    if name not in DATASETS or run.time_unit != "units":
+        return None
+    config = run.config
+    t_comm, timeout = _number(config.get("network.t_comm")), _number(config.get("timeout")) or TIMEOUTS[name]
+    if run.choices.get("speeds") == "uniform" and name == "mosei" and run.text("algo") == "flex" and t_comm == 10:
+        return _optimizers(config)
+    if run.choices.get("speeds") != "paper" or t_comm is None:
+        return None
+    if timeout == TIMEOUTS[name]:
+        for row in _rows("table3_fixed_speeds"):
+            if float(row["t_comm"]) == t_comm and row["algorithm"] == run.text("algo"):
+                return Published("Table III", _spread(row, name))
+    if name == "modelnet40" and t_comm == 10 and run.text("algo") in ("flex", "sync_max"):
+        for row in _rows("table4_timeout"):
+            if float(row["timeout"]) == timeout:
+                return Published("Table IV", _spread(row, run.text("algo")))
+    return None
+
+
+def _optimizers(config: Mapping[str, Any]) -> Published | None:
+    """Return the figure of Table II for the optimizers of the parties video, audio and text."""
+    used = [_optimizer(config, k, name) for k, name in ((1, "video"), (2, "audio"), (3, "text"))]
+    if used[0] != used[1]:
+        return None
+    for row in _rows("table2_optimizers"):
+        if [row["video_audio"], row["text"]] == used[1:]:
+            return Published("Table II", _spread(row, ""))
+    return None
+
+
+def _optimizer(config: Mapping[str, Any], place: int, name: str) -> str:
+    own = [config.get(f"parties.{who}.optimizer.momentum") for who in (place, name)]
+    momentum = next((value for value in own if value is not None), config.get("optimizer.momentum"))
+    return "momentum" if momentum else "sgd"
+
+
+def _rows(table: str) -> Sequence[dict[str, str]]:
+    text = (resources.files("flexray.report") / "paper" / f"{table}.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _spread(row: Mapping[str, str], prefix: str) -> Spread | None:
+    mean, std = (row[f"{prefix}_{part}" if prefix else part] for part in ("mean", "std"))
+    return Spread(float(mean) * THOUSAND, float(std) * THOUSAND) if mean else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,139 @@
+"""Mean and deviation over seeds. An average exists only where every run has the value."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flexray.metrics import lower_is_better
+from flexray.report.grouping import Group
+from flexray.report.runs import DIVERGED, UNFINISHED, Reached
+
+MEASURES = ("time", "rounds", "sent_bytes")
+"""What it took to reach the target."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and sample standard deviation (n - 1); the deviation of a single run is None."""
+
+    mean: float
+    std: float | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out of a group.
+
+    Args:
+        group: The group.
+        runs: How many runs count.
+        reached: Those that reached the target, in the order of the runs.
+        spreads: Time, rounds and bytes to target; None where a run did not reach it.
+        final: The target's metric at the end; None where a run has none.
+        best: Measures, and ``final``, in which no group of its setting is better.
+        notes: What a reader has to know about it.
+    """
+
+    group: Group
+    runs: int
+    reached: tuple[Reached, ...]
+    spreads: dict[str, Spread | None]
+    final: Spread | None
+    best: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Return mean and deviation of values; None without any."""
+    if not values:
+        return None
+    return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+def results(groups: Sequence[Group]) -> list[Result]:
+    """Return the groups' results, the best of every setting marked."""
+    plain = [_result(group) for group in groups]
+    done = []
+    for result in plain:
+        rivals = [other for other in plain if other.group.setting == result.group.setting]
+        done.append(Result(**{**vars(result), "best": _best(result, rivals)}))
+    return done
+
+
+def _result(group: Group) -> Result:
+    runs = group.counted
+    reached = tuple(found for run in runs if (found := run.reached()))
+    everybody = bool(runs) and len(reached) == len(runs)
+    spreads = {m: spread([getattr(r, m) for r in reached]) if everybody else None for m in MEASURES}
+    finals = [run.final for run in runs]
+    known = [value for value in finals if value is not None]
+    final = spread(known) if len(known) == len(finals) else None
+    return Result(group, len(runs), reached, spreads, final, notes=tuple(_notes(group, reached)))
+
+
+def _best(result: Result, rivals: Sequence[Result]) -> frozenset[str]:
+    """Return the measures in which no rival has a lower mean; a single group is no contest."""
+    if len(rivals) < 2:
+        return frozenset()
+    best = set()
+    for measure in MEASURES:
+        own, others = result.spreads[measure], [r.spreads[measure] for r in rivals]
+        if own is not None and own.mean <= min(o.mean for o in others if o is not None):
+            best.add(measure)
+    finals = [r.final.mean for r in rivals if r.final]
+    if result.final and len(finals) > 1:
+        sign = 1 if lower_is_better(result.group.runs[0].metric) else -1
+        if sign * result.final.mean <= min(sign * mean for mean in finals):
+            best.add("final")
+    return frozenset(best)
+
+
+def _notes(group: Group, reached: Sequence[Reached]) -> list[str]:
+    """Return what has to be said about a group beside its figures."""
+    runs, notes = group.counted, []
+    if group.synthetic:
+        notes.append("synthetic: generated, not measured, data or trace")
+    if 0 < len(reached) < len(runs):
+        times = ", ".join(number(r.time) for r in sorted(reached, key=lambda r: r.time))
+        notes.append(f"{len(reached)} of {len(runs)} runs reached the target (at {times}): no mean")
+    if len(runs) == 1:
+        notes.append("one seed only: no deviation")
+    diverged = [run for run in runs if run.status == DIVERGED]
+    if diverged:
+        notes.append(f"diverged (the loss became NaN or infinite): {_named(diverged)}")
+    unfinished = [run for run in group.runs if run.status == UNFINISHED]
+    if unfinished:
+        notes.append(f"not counted, still running or stopped: {_named(unfinished)}")
+    repeated = [run for run in group.runs if run.counted and run not in runs]
+    if repeated:
+        notes.append(f"not counted, the same seed again: {_named(repeated)}")
+    lengths = sorted({run.length for run in runs})
+    if len(lengths) > 1:
+        notes.append(f"runs of different length: {lengths[0]:,} to {lengths[-1]:,} rounds")
+    return notes
+
+
+def _named(runs: Sequence[object]) -> str:
+    names = [getattr(run, "name", "?") for run in runs]
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def number(value: float) -> str:
+    """Return a number as tables show it: whole from 1,000 on, four digits below."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "inf"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def with_deviation(found: Spread | None, decimals: int | None = None) -> str:
+    """Return ``mean ± deviation`` with equally many decimals; ``--`` where there is no mean."""
+    if found is None:
+        return "--"
+    if decimals is None:
+        size = abs(found.mean)
+        decimals = 0 if size >= 1000 or size == 0 else min(6, max(0, 3 - math.floor(math.log10(size))))
+    mean = f"{found.mean:,.{decimals}f}"
+    return mean if found.std is None else f"{mean} ± {found.std:,.{decimals}f}"

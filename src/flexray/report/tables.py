@@ -1,0 +1,210 @@
+"""The table of a report, and its Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from flexray.metrics import lower_is_better
+from flexray.report.grouping import is_setting
+from flexray.report.published import SOURCE, Published
+from flexray.report.runs import Run
+from flexray.report.statistics import MEASURES, Result, Spread, with_deviation
+
+LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "≥": r"$\ge$", "≤": r"$\le$",
+}  # fmt: skip
+MARKDOWN = {c: f"\\{c}" for c in "\\`*_{}[]<>|#~$"}
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell's text, and whether it is the best of its setting."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """What all formats show.
+
+    Args:
+        header: Titles of the columns.
+        rows: Cells, row by row.
+        starts: Rows with which a new setting begins, but for the first.
+        numeric: From which column on there are numbers.
+        notes: Footnotes.
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    starts: frozenset[int]
+    numeric: int
+    notes: tuple[str, ...]
+
+
+def make_table(results: Sequence[Result], papers: Sequence[Published | None]) -> Table:
+    """Return the table: settings first, then methods, then what it took to reach the target."""
+    columns = ordered_columns(results)
+    beside = any(papers)
+    header = (*columns, *_titles(results), *(["paper: time"] if beside else []))
+    rows: list[tuple[Cell, ...]] = []
+    starts: list[int] = []
+    notes: list[str] = []
+    for place, (result, paper) in enumerate(zip(results, papers, strict=True)):
+        mark = f" [{len(notes) + 1}]" if result.notes else ""
+        if result.notes:
+            notes.append("; ".join(result.notes))
+        names = [Cell(result.group.values[c]) for c in columns]
+        names[-1] = Cell(names[-1].text + mark)
+        spreads = [Cell(_shown(m, result.spreads[m]), m in result.best) for m in MEASURES]
+        final = Cell(with_deviation(result.final, 4), "final" in result.best)
+        cells = (*names, spreads[0], Cell(f"{len(result.reached)}/{result.runs}"), *spreads[1:], final)
+        rows.append((*cells, *([Cell(_paper(paper))] if beside else [])))
+        if place and results[place - 1].group.setting != result.group.setting:
+            starts.append(place)
+    return Table(header, tuple(rows), frozenset(starts), len(columns), tuple(notes))
+
+
+def ordered_columns(results: Sequence[Result]) -> list[str]:
+    """Return the columns that name a group: what it copes with, then how."""
+    columns = [c for c in results[0].group.values if c != "target" or _varies(results, c)]
+    return sorted(columns, key=lambda column: not is_setting(column))
+
+
+def _varies(results: Sequence[Result], column: str) -> bool:
+    return len({r.group.values[column] for r in results}) > 1
+
+
+def goal(run: Run) -> str:
+    """Return a run's target in words, such as ``test_top1 ≥ 0.96``."""
+    if run.target is None:
+        return "no target"
+    return f"{run.metric} {'≤' if lower_is_better(run.metric) else '≥'} {run.target:g}"
+
+
+def _titles(results: Sequence[Result]) -> list[str]:
+    """Return the titles of the figures; what all rows share is said in them."""
+    runs = [r.group.runs[0] for r in results]
+    goals, units, metrics = ({f(run) for run in runs} for f in (goal, lambda r: r.time_unit, lambda r: r.metric))
+    to = f"to {goals.pop()}" if len(goals) == 1 else "to target"
+    unit = units.pop() if len(units) == 1 else "units or s"
+    final = f"final {metrics.pop()}" if len(metrics) == 1 else "final metric"
+    return [f"time {to} ({unit})", "reached", "rounds", "MB", final]
+
+
+def _shown(measure: str, found: Spread | None) -> str:
+    if measure == "sent_bytes" and found is not None:
+        found = Spread(found.mean / 1e6, None if found.std is None else found.std / 1e6)
+    return with_deviation(found)
+
+
+def _paper(found: Published | None) -> str:
+    return "" if found is None else f"{with_deviation(found.time)} ({found.table})"
+
+
+def markdown(table: Table) -> str:
+    """Return the table in GitHub's Markdown; the best of a setting is bold."""
+    lines = [_pipe(_md(title) for title in table.header)]
+    lines.append(_pipe("---:" if k >= table.numeric else ":---" for k in range(len(table.header))))
+    lines += [_pipe(f"**{_md(c.text)}**" if c.best else _md(c.text) for c in row) for row in table.rows]
+    footer = [f"[{place + 1}] {_md(note)}." for place, note in enumerate(table.notes)]
+    return "\n".join(lines) + "\n\n" + "\n".join(f"{line}  " for line in [*footer, _md(_legend(table))]) + "\n"
+
+
+def _pipe(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _md(text: str) -> str:
+    return "".join(MARKDOWN.get(c, c) for c in " ".join(text.split()))
+
+
+def latex(table: Table) -> str:
+    r"""Return a ``tabular`` for the packages booktabs; the best of a setting is ``\textbf``."""
+    kinds = "l" * table.numeric + "r" * (len(table.header) - table.numeric)
+    lines = [r"% \usepackage{booktabs}", rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _ampersands(table.header)]
+    lines.append(r"\midrule")
+    for place, row in enumerate(table.rows):
+        lines += [r"\midrule"] if place in table.starts else []
+        lines.append(_ampersands(row))
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [rf"% [{place + 1}] {' '.join(note.split())}" for place, note in enumerate(table.notes)]
+    return "\n".join([*lines, f"% {_legend(table)}"]) + "\n"
+
+
+def _ampersands(cells: Sequence[Cell] | Sequence[str]) -> str:
+    texts = []
+    for cell in cells:
+        text = "".join(LATEX.get(c, c) for c in " ".join((cell.text if isinstance(cell, Cell) else cell).split()))
+        texts.append(rf"\textbf{{{text}}}" if isinstance(cell, Cell) and cell.best else text)
+    return " & ".join(texts) + r" \\"
+
+
+def _legend(table: Table) -> str:
+    text = "mean ± sample standard deviation over seeds; -- where not every run reached the target; best in bold"
+    return f"{text}; paper: {SOURCE}" if table.header[-1].startswith("paper") else text
+
+
+def groups_csv(results: Sequence[Result], papers: Sequence[Published | None]) -> str:
+    """Return the table with plain numbers, one row per group; empty where there is no mean."""
+    columns = ordered_columns(results)
+    measures = [f"{m}_to_target_{part}" for m in MEASURES for part in ("mean", "std")]
+    header = [*columns, "metric", "target", "time_unit", "runs", "reached", *measures, "final_mean", "final_std"]
+    rows: list[list[object]] = [[*header, "best", "paper_time_mean", "paper_time_std", "paper_table", "notes"]]
+    for result, paper in zip(results, papers, strict=True):
+        run = result.group.runs[0]
+        spreads = [*(result.spreads[m] for m in MEASURES), result.final, paper.time if paper else None]
+        numbers = [value for s in spreads for value in ((s.mean, s.std) if s else (None, None))]
+        names = [result.group.values[c] for c in columns]
+        about = [run.metric, run.target, run.time_unit, result.runs, len(result.reached)]
+        end = [paper.table if paper else None, "; ".join(result.notes)]
+        rows.append([*names, *about, *numbers[:-2], " ".join(sorted(result.best)), *numbers[-2:], *end])
+    return _csv(rows)
+
+
+def runs_csv(runs: Sequence[Run], columns: Sequence[str], values: Sequence[dict[str, str]]) -> str:
+    """Return one row per run folder, whatever its state."""
+    header = ["run", "status", *columns, "seed", "data_source", "metric", "target", "time_unit"]
+    numbers = ["rounds", "sim_time", "sent_bytes", "final"]
+    reached = ["time_to_target", "rounds_to_target", "bytes_to_target"]
+    rows: list[list[object]] = [[*header, *numbers, *reached, "wall_s", "versions", "fault"]]
+    for run, value in zip(runs, values, strict=True):
+        found, series = run.reached(), run.series
+        last: list[object] = [None] * 3
+        if series is not None and run.length:
+            last = [series.number_r[-1], series.time_r[-1], series.sent_bytes_r[-1]]
+        about = [run.seed, run.text("data_source"), run.metric, run.target, run.time_unit]
+        to = [found.time, found.rounds, found.sent_bytes] if found else [None] * 3
+        names = [value.get(c, "?") for c in columns]
+        wall_s = run.summary.get("wall_s")
+        end = [*last, run.final, *to, wall_s if isinstance(wall_s, float) else None, versions(run), run.fault]
+        rows.append([run.name, run.status, *names, *about, *end])
+    return _csv(rows)
+
+
+def versions(run: Run) -> str:
+    """Return the versions of packages that a run noted."""
+    found = run.summary.get("versions")
+    return " ".join(f"{k}={v}" for k, v in found.items()) if isinstance(found, dict) else ""
+
+
+def _csv(rows: Sequence[Sequence[object]]) -> str:
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator="\n").writerows([_safe(value) for value in row] for row in rows)
+    return file.getvalue()
+
+
+def _safe(value: object) -> object:
+    """Return a value that no spreadsheet takes for a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    text = " ".join(str(value).split())
+    return f"'{text}" if text.startswith(FORMULA) else text
