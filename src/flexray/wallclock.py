@@ -13,8 +13,8 @@ from torch import Tensor
 from flexray.messages import Order, Pace, Report
 from flexray.training import Trainer
 
-GRAIN_S = 0.001
-"""Shorter rests are put off and added up: a processor cannot be given back more briefly with any accuracy."""
+GRAIN_S = 0.05
+"""Seconds of computing between rests, at least: who rests more often is favoured by a busy machine's scheduler."""
 
 
 class Clock:
@@ -72,7 +72,7 @@ class Throttle:
             self._busy_s += took_s
             self._first_s = self._first_s or took_s
             self.taken += 1
-            if self._owed_s() >= GRAIN_S:
+            if self._owed_s(self._busy_s - GRAIN_S) >= 0:
                 self._rest()
         self._rest()
         self._clock.sleep(begin + self._least_s() - self._clock.now())
@@ -98,17 +98,17 @@ class Throttle:
             return False
         if not self._pace.fill:
             return self.taken < tau
-        passed = self._clock.now() - begin + max(0.0, self._owed_s())
+        passed = self._clock.now() - begin + max(0.0, self._owed_s(self._busy_s))
         return passed + self._busy_s / self.taken / self._pace.share <= self._pace.seconds * (1 + 1e-9)
 
-    def _owed_s(self) -> float:
-        """Return the seconds of rest that the computing so far asks for, without those that were had."""
+    def _owed_s(self, busy_s: float) -> float:
+        """Return the seconds of rest that so much computing asks for, without those that were had."""
         share = self._pace.share
-        return self._busy_s * (1 - share) / share - self._rested_s if share > 0 else 0.0
+        return busy_s * (1 - share) / share - self._rested_s if share > 0 else 0.0
 
     def _rest(self) -> None:
         before = self._clock.now()
-        self._clock.sleep(self._owed_s())
+        self._clock.sleep(self._owed_s(self._busy_s))
         self._rested_s += self._clock.now() - before
 
 
