@@ -14,6 +14,7 @@ from flexray.algorithms.adaptive import static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
 from flexray.build_clock import with_clock
 from flexray.build_cluster import build_cluster
+from flexray.build_devices import with_devices
 from flexray.build_network import bandwidths, wires
 from flexray.build_speeds import build_speeds
 from flexray.cluster import ClusterPlan
@@ -94,6 +95,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
     shared.batches()  # refuses a bad batch size
     experiment = with_clock(config, experiment, algo, base_dir)
     cluster = build_cluster(config, dataset, names, overrides)
+    experiment = with_devices(config, experiment, cluster)
     rounds = whole("timeline_rounds", config["timeline_rounds"], low=0)
     smoothness = config["smoothness"]
     limits = None if smoothness is None else resolve("smoothness", smoothness, names, positive)

@@ -37,10 +37,10 @@ def build_cluster(
     elif kind == PACKED:
         per_actor = -(-num_parties // (num_cpus or os.cpu_count() or 1))
     placement = place(num_parties, per_actor)
+    hosts = _hosts(config, dataset, names, placement.groups, overrides)  # also refuses what an inline run ignores
     if kind == INLINE:
-        _hosts(config, dataset, names, placement.groups, overrides)  # refuses what would be refused elsewhere
-        return ClusterPlan(kind, InProcess.placement(num_parties), (), driver, threads=threads)
-    hosts = _hosts(config, dataset, names, placement.groups, overrides)
+        gpus = sum(host.gpus for host in hosts)
+        return ClusterPlan(kind, InProcess.placement(num_parties), (), driver, threads=threads, gpus=gpus)
     return ClusterPlan(kind, placement, hosts, driver, node["address"], num_cpus, threads)
 
 
@@ -64,8 +64,9 @@ def _hosts(
                 resources[name] = resources.get(name, 0.0) + amount
         share = None if cpus is None else sum(cpus[k] for k in group)
         hosts.append(HostSpec(host_name(dataset, group, names), share, sum(gpus[k] for k in group), resources))
+    server_gpus = not_negative("cluster.gpus_server", node["gpus_server"])
     server_resources = _resources({"resources": None}, overrides.get(len(parties), {}))
-    hosts.append(HostSpec(f"flexray-{dataset}-server", _cpus(node, "cpus_server"), 0.0, server_resources))
+    hosts.append(HostSpec(f"flexray-{dataset}-server", _cpus(node, "cpus_server"), server_gpus, server_resources))
     return tuple(hosts)
 
 

@@ -40,6 +40,7 @@ class ClusterPlan:
         address: Of a running cluster, for ``ray``.
         num_cpus: CPUs that a local Ray is started with; None: all of the machine.
         threads: Threads of each participant.
+        gpus: What an ``inline`` run, which has no hosts, was given of GPUs.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class ClusterPlan:
     address: str = "auto"
     num_cpus: int | None = None
     threads: int = 1
+    gpus: float = 0.0
 
 
 def place(num_parties: int, parties_per_actor: int) -> Placement:

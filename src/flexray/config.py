@@ -73,6 +73,7 @@ class ClusterConfig:
     cpus_per_party: Any = None
     gpus_per_party: Any = 0
     cpus_server: float | None = None
+    gpus_server: float = 0
     cpus_driver: float | None = None
     resources: Any = None
     parties_per_actor: int | None = None
@@ -118,6 +119,8 @@ class RunConfig:
     target_metric: str | None = None
     stop_at_target: bool = False
     dtype: str = "float32"
+    device: str = "auto"
+    precision: str = "fp32"
     party_threads: int = 1
     timeline_rounds: int = 1000
     progress: bool = True

@@ -38,7 +38,9 @@ class PartyGroup:
     def __init__(self, specs: Sequence[ParticipantSpec], shared: Shared) -> None:
         torch.set_num_threads(shared.threads)
         self._shared = shared
-        self._labels = shared.labels()["train"]
+        self._compute = specs[0].compute  # one process, one device
+        self._compute.prepare(specs[0].name)
+        self._labels = self._compute.put(shared.labels()["train"])
         self.parties = [Party(spec, shared) for spec in specs]
         self._batches = shared.batches()
         self._labels_b: Tensor = self._labels[:0]
@@ -53,7 +55,7 @@ class PartyGroup:
 
     def connect(self, widths: Sequence[int]) -> None:
         """Build the frozen copy of the server's model, given the embedding widths of all K parties."""
-        self._head = self._shared.build_head(widths).requires_grad_(False)
+        self._head = self._compute.place(self._shared.build_head(widths)).requires_grad_(False)
 
     def embed(self, index: int) -> GroupReply:
         """Return the embeddings of batch ``index``."""
@@ -88,7 +90,7 @@ class PartyGroup:
         self._sent = {}
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
-        phi = Phi(self._head, blocks)
+        phi = Phi(self._head, blocks, self._compute)
         block_bytes = [self._shared.block_bytes(k, block) for k, block in enumerate(blocks)]
         down_bytes = server.state_v.nbytes + sum(block_bytes)
         reports = []
@@ -99,7 +101,7 @@ class PartyGroup:
 
     def _load_head(self, state_v: FloatArray) -> None:
         start = 0
-        vector = torch.from_numpy(np.array(state_v))
+        vector = self._compute.tensor(np.array(state_v))
         with torch.no_grad():
             for param in self._head.parameters():
                 param.copy_(vector[start : start + param.numel()].view_as(param))
@@ -143,7 +145,7 @@ class PartyGroup:
 
     def saved(self) -> dict[str, Saved]:
         """Return all of these parties that outlives a round, embeddings of the next batch included."""
-        head = {HEAD + key: buffer.numpy() for key, buffer in self._head.named_buffers()}
+        head = {HEAD + key: buffer.cpu().numpy() for key, buffer in self._head.named_buffers()}
         sent = [{SENT: self._sent[place]} if place in self._sent else {} for place in range(len(self.parties))]
         return {p.name: with_more(p.saved(), {**head, **own}) for p, own in zip(self.parties, sent, strict=True)}
 

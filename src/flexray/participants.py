@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from flexray.data.base import Dataset, Outline
 from flexray.data.batches import BatchStream
+from flexray.devices import ON_CPU, Compute
 from flexray.errors import FlexrayError, ParticipantError
 from flexray.messages import FloatArray, State
 from flexray.models import ModuleFactory, build_module
@@ -42,6 +43,7 @@ class ParticipantSpec:
         optimizer: Its local optimizer.
         clip_norm: Largest gradient norm, or None.
         frozen: It stays as it is: no local iterations, no running statistics.
+        compute: Where it computes and in which precision.
     """
 
     name: str
@@ -50,6 +52,7 @@ class ParticipantSpec:
     optimizer: LocalOptimizer
     clip_norm: float | None = None
     frozen: bool = False
+    compute: Compute = ON_CPU
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,9 @@ class Party:
                 out_features=shared.embedding_width,
                 **getattr(self._features["train"], "offers", {}),
             )
-            self.model.to(shared.torch_dtype)
+            self._compute = spec.compute
+            self._compute.place(self.model.to(shared.torch_dtype), pictures=len(shape) == 3)
+            self._call = self._compute.forward(self.model)
         self._flatten = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
         self._wire = shared.wire(self.index - 1)
         self._edits_input = False
@@ -109,11 +111,11 @@ class Party:
     def _load(self, split: Split, batch: Batch) -> Inputs:
         x = self._features[split].batch(batch.ids_b, batch.epoch)
         if isinstance(x, tuple):
-            return x
-        return (x.flatten(1) if self._flatten else x,)
+            return self._compute.put(x)
+        return (self._compute.put(x.flatten(1) if self._flatten else x),)
 
     def _forward(self, x: Inputs) -> Tensor:
-        embedding_bo: Tensor = self.model(*((tensor.clone() for tensor in x) if self._edits_input else x))
+        embedding_bo: Tensor = self._call(*((tensor.clone() for tensor in x) if self._edits_input else x))
         expected = (len(x[0]), self.width)
         if embedding_bo.shape != expected:
             raise ValueError(f"its model returned shape {tuple(embedding_bo.shape)}, expected {expected}")
@@ -136,13 +138,13 @@ class Party:
             self._batch = self._load("train", batch)
             embedding_bo = self._forward(self._batch)
             self._sent = embedding_bo if self._is_pure else None
-            return self._wire.send(embedding_bo.detach().numpy(), self._seed, self.index, index)
+            return self._wire.send(embedding_bo.detach().cpu().numpy(), self._seed, self.index, index)
 
     def train(self, phi: Phi, labels_b: Tensor, order: Order, index: int) -> Report:
         """Run the local iterations of a round on the batch that was embedded last."""
         with blame(self.name, f"round {index + 1}"):
             seed_torch(self._seed, self.index, "train", index)
-            predict = phi.predictor(self.index - 1)
+            predict = self._compute.forward(phi.predictor(self.index - 1))
             run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
             return run(lambda: predict(self._embedding()), labels_b, order)
 
@@ -153,7 +155,7 @@ class Party:
 
     def follow(self, grad_bo: FloatArray, order: Order, index: int) -> Report:
         """VAFL: take one step along the server's gradient with respect to the embeddings that were sent."""
-        grad = torch.from_numpy(np.array(grad_bo))
+        grad = self._compute.tensor(np.array(grad_bo))
         with blame(self.name, f"turn {index + 1}"):
             seed_torch(self._seed, self.index, "embed", index)  # the same dropout as the embeddings that were sent
             return self._trainer.follow(self._embedding, grad, order)
@@ -170,7 +172,7 @@ class Party:
                 expect(self._features[split], batches[place:])
                 parts.append(self._forward(self._load(split, batch)))
             self.model.train(self._trains)
-            block_no: FloatArray = torch.cat(parts).numpy()
+            block_no: FloatArray = torch.cat(parts).cpu().numpy()
             return self._wire.send(block_no, self._seed, self.index, mode) if mode == "train" else block_no
 
     def digest(self) -> str:

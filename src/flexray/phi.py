@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from flexray.devices import ON_CPU, Compute
 from flexray.messages import FloatArray
 
 Predictor = Callable[[Tensor], Tensor]
@@ -29,11 +30,12 @@ class Phi:
     Args:
         head: The process's own, frozen copy of the server's model.
         blocks: The K embedding blocks [b, o_k] that were sent.
+        compute: Where the process computes.
     """
 
-    def __init__(self, head: nn.Module, blocks: Sequence[FloatArray]) -> None:
+    def __init__(self, head: nn.Module, blocks: Sequence[FloatArray], compute: Compute = ON_CPU) -> None:
         self._head = head
-        self._all = torch.from_numpy(np.concatenate(blocks, axis=1))
+        self._all = compute.tensor(np.concatenate(blocks, axis=1))
         ends = list(accumulate(block.shape[1] for block in blocks))
         self._spans = list(zip([0, *ends], ends, strict=False))
         self._first, self._rest = split_linear(head)

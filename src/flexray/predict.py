@@ -131,7 +131,7 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
         OmegaConf.update(config, key, OmegaConf.create(f"value: {value}").value)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     check_keys(plain)
-    plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}}
+    plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}, "device": "auto"}
     algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
     return build(plain, algo, dataset, base_dir)
 

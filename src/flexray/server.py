@@ -37,13 +37,16 @@ class Server:
 
     def __init__(self, shared: Shared, widths: Sequence[int]) -> None:
         torch.set_num_threads(shared.threads)
+        self._compute = shared.server.compute
+        self._compute.prepare(SERVER)
         self._shared = shared
         self._task = shared.outline.task
-        self._labels = shared.labels()
+        self._labels = {split: self._compute.put(y) for split, y in shared.labels().items()}
         self._batches = shared.batches()
         ends = list(accumulate(widths))
         self._spans = list(zip([0, *ends], ends, strict=False))
-        self.head = shared.build_head(widths)
+        self.head = self._compute.place(shared.build_head(widths))
+        self._call = self._compute.forward(self.head)
         self._probe(sum(widths))
         spec = shared.server
         self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
@@ -52,7 +55,7 @@ class Server:
     def _probe(self, width: int) -> None:
         with blame(SERVER, "a first forward pass"), torch.no_grad():
             seed_torch(self._shared.seed, SERVER_INDEX, "probe")
-            x = torch.zeros(2, width, dtype=self._shared.torch_dtype)
+            x = self._compute.put(torch.zeros(2, width, dtype=self._shared.torch_dtype))
             prediction = self.head.eval()(x)
             self.head.train()
         expected = (2, self._task.num_outputs)
@@ -61,13 +64,13 @@ class Server:
             raise ParticipantError(SERVER, "a first forward pass", f"its model returned {found}, expected {expected}")
 
     def _forward(self, embeddings_bo: Tensor) -> Tensor:
-        prediction_bc: Tensor = self.head(embeddings_bo.clone())  # which the model may edit in place
+        prediction_bc: Tensor = self._call(embeddings_bo.clone())  # which the model may edit in place
         return prediction_bc
 
     def _reply(self, report: Report) -> ServerReply:
         flat = [p.detach().reshape(-1) for p in self.head.parameters()]
         vector = torch.cat(flat) if flat else torch.empty(0, dtype=self._shared.torch_dtype)
-        return ServerReply(vector.numpy(), report)
+        return ServerReply(vector.cpu().numpy(), report)
 
     def start(self) -> ServerReply:
         """Return theta_0 before the first round."""
@@ -78,7 +81,7 @@ class Server:
 
         ``order`` has the fields of an :class:`Order`.
         """
-        embeddings_bo = _concatenate(replies)
+        embeddings_bo = self._compute.put(_concatenate(replies))
         labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
@@ -121,15 +124,15 @@ class Server:
             self._table.arrived_nk[ids_b, party] = event
             staleness = (event - self._table.arrived_nk[ids_b]).double().mean(dim=0).tolist()
             seed_torch(self._shared.seed, SERVER_INDEX, "train", event)
-            own_bo = self._table.embeddings_no[ids_b, start:end].requires_grad_()
-            stored_bo = self._table.embeddings_no[ids_b]
+            own_bo = self._compute.put(self._table.embeddings_no[ids_b, start:end]).requires_grad_()
+            stored_bo = self._compute.put(self._table.embeddings_no[ids_b])
             embeddings_bo = torch.cat((stored_bo[:, :start], own_bo, stored_bo[:, end:]), dim=1)
             loss = self._task.loss_fn(self._forward(embeddings_bo), self._labels["train"][ids_b])
             grad_bo = self._trainer.step_with_input(loss, own_bo, order)
         value = float(loss.detach())
         up_bytes = self._shared.block_bytes(party, own.block_bo)
         report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, up_bytes, grad_bo.nbytes)
-        return Answer(grad_bo.numpy(), report, tuple(staleness))
+        return Answer(grad_bo.cpu().numpy(), report, tuple(staleness))
 
     def evaluate(self, split: Split, *replies: GroupReply) -> dict[str, float]:
         """Return loss and metrics of a whole split from the parties' embeddings of it."""
@@ -138,14 +141,14 @@ class Server:
 
     def predict(self, *replies: GroupReply) -> FloatArray:
         """Return the prediction [n, c] for the parties' embeddings, in evaluation mode."""
-        array: FloatArray = self._predict(replies).numpy()
+        array: FloatArray = self._predict(replies).cpu().numpy()
         return array
 
     def _predict(self, replies: Sequence[GroupReply]) -> Tensor:
         with blame(SERVER, "evaluation"), torch.no_grad():
             self.head.eval()
             chunk = self._shared.eval_batch
-            parts = [self._forward(part) for part in torch.split(_concatenate(replies), chunk)]
+            parts = [self._forward(part) for part in torch.split(self._compute.put(_concatenate(replies)), chunk)]
             self.head.train()
             return torch.cat(parts)
 

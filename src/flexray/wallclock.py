@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from torch import Tensor
 
+from flexray.devices import synchronize
 from flexray.messages import Order, Pace, Report
 from flexray.training import Trainer
 
@@ -22,6 +23,7 @@ class Clock:
 
     def now(self) -> float:
         """Return seconds since some moment."""
+        synchronize()
         return time.perf_counter()
 
     def sleep(self, seconds: float) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from flexray.build import Job
+from flexray.build_devices import described
 from flexray.messages import Ended, EvalRecord, Record, RoundRecord
 from flexray.observers.base import Observer
 from flexray.simulation.speeds import Speeds
@@ -84,6 +85,7 @@ class SummaryObserver(Observer):
                 name: {"up": up, "down": down} for name, up, down in zip(self._names, self._up, self._down, strict=True)
             },
             "model_digest": ended.digests,
+            **described(x),
             "cluster": self._cluster(),
             "versions": versions(),
         }

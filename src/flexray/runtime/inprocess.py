@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from flexray.devices import borrowed_flags
 from flexray.runtime.base import Handle, Host, Placement, Request, Runtime
 
 
@@ -34,10 +35,11 @@ class InProcess(Runtime):
 
 @contextmanager
 def borrowed_torch() -> Iterator[None]:
-    """Give torch's random state and thread count back to the caller as they were."""
+    """Give torch's random state, flags and thread count back to the caller as they were."""
     threads = torch.get_num_threads()
     try:
-        with torch.random.fork_rng():
+        cards = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+        with torch.random.fork_rng(cards), borrowed_flags():
             yield
     finally:
         torch.set_num_threads(threads)
