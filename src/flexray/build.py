@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -12,6 +12,7 @@ from torch import nn
 
 from flexray.algorithms.adaptive import static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
+from flexray.build_checkpoint import Safety, build_safety
 from flexray.build_clock import with_clock
 from flexray.build_cluster import build_cluster
 from flexray.build_devices import with_devices
@@ -46,6 +47,7 @@ class Job:
         cluster: What it asks of the cluster.
         timeline_rounds: Rounds that ``timeline.json`` shows.
         progress: Show progress.
+        safety: How it is saved.
         smoothness: max(L, L_k) of each participant, for a warning where the theory's limit is exceeded.
     """
 
@@ -56,6 +58,7 @@ class Job:
     timeline_rounds: int = 1000
     progress: bool = True
     smoothness: tuple[float, ...] | None = None
+    safety: Safety = field(default_factory=Safety)
 
 
 def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
@@ -99,7 +102,9 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
     rounds = whole("timeline_rounds", config["timeline_rounds"], low=0)
     smoothness = config["smoothness"]
     limits = None if smoothness is None else resolve("smoothness", smoothness, names, positive)
-    return Job(algo, dataset, experiment, cluster, rounds, config["progress"], limits)
+    turns = len(outline.parties) if isinstance(experiment.algorithm, EventAlgorithm) else 1
+    safety = build_safety(config, turns, base_dir)
+    return Job(algo, dataset, experiment, cluster, rounds, config["progress"], limits, safety)
 
 
 def build_dataset(config: Config, base_dir: Path) -> Dataset:

@@ -34,7 +34,7 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
     if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
         raise ConfigError(f"{key}: expected a mapping with _target_, an import path, got {node!r}")
     path = node["_target_"]
-    target = _find(f"{key}._target_", path)
+    target = find(f"{key}._target_", path)
     if not callable(target):
         raise ConfigError(f"{key}._target_: expected a class, '{path}' is a {type(target).__name__}")
     if isinstance(target, type) and not issubclass(target, kind):
@@ -64,7 +64,7 @@ def make(key: str, node: Any, kind: Kind = object, *args: Any) -> Any:
     return made
 
 
-def _find(key: str, path: str) -> Any:
+def find(key: str, path: str) -> Any:
     """Import the modules of a dotted path one by one, then follow its attributes."""
     parts = path.split(".")
     if not all(part.isidentifier() for part in parts):

@@ -87,6 +87,16 @@ class ClockConfig:
 
 
 @dataclass
+class CheckpointConfig:
+    """When and where a run is saved; null rounds mean every 100, 0 never."""
+
+    every: int | None = None
+    recover_every: int | None = None
+    keep: int = 2
+    dir: str | None = None
+
+
+@dataclass
 class RunConfig:
     """The whole configuration of a run."""
 
@@ -99,6 +109,7 @@ class RunConfig:
     speeds: SpeedsConfig = field(default_factory=SpeedsConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     clock: ClockConfig = field(default_factory=ClockConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
     lr_decay: DecayConfig = field(default_factory=DecayConfig)
@@ -124,6 +135,10 @@ class RunConfig:
     party_threads: int = 1
     timeline_rounds: int = 1000
     progress: bool = True
+    max_failures: int = 3
+    stall_timeout: float | None = 600.0
+    resume: str | None = None
+    trust: bool = False
 
 
 def register() -> None:

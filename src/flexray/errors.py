@@ -9,6 +9,7 @@
     │   ├── ResourceError    the machine or cluster cannot meet the demand
     │   └── RunFolderError   a run folder that cannot be read or written
     └── ParticipantError     code of a party or of the server raised: exit status 1, traceback once
+        └── LostProcessError a process died or hangs; the run goes on from its last snapshot
 
 Every message names the key, file, row or participant at fault and says what was expected.
 """
@@ -68,6 +69,10 @@ class ParticipantError(FlexrayError, RuntimeError):
 
     def __str__(self) -> str:
         return f"{self.participant} failed in {self.phase}: {self.cause}"
+
+
+class LostProcessError(ParticipantError):
+    """A process died, a node went away, or nothing happened for too long; not the fault of the code that ran."""
 
 
 def near_match(word: str, choices: Iterable[str], list_all: bool = True) -> str:

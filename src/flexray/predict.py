@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+from omegaconf import OmegaConf
 
 from flexray.build import Job, build
 from flexray.data.base import SPLITS, Split
@@ -27,8 +25,10 @@ from flexray.messages import State
 from flexray.observers.folder import MODEL_FOLDER, load_state, open_new
 from flexray.overrides import check_keys, chosen_name, own_keys
 from flexray.party import FITTED
+from flexray.resuming import load_yaml
 from flexray.runtime.inprocess import borrowed_torch
 from flexray.server import Server
+from flexray.trust import check_targets
 
 log = logging.getLogger("flexray")
 
@@ -42,7 +42,7 @@ def run_command(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m flexray.predict", description=__doc__.splitlines()[0])
     parser.add_argument("run_folder", type=Path, help="folder of a finished run")
-    parser.add_argument("overrides", nargs="*", help="keys of the dataset, such as dataset.path=new_data")
+    parser.add_argument("overrides", nargs="*", help="keys of the dataset, such as dataset.path=new_data; trust=true")
     parser.add_argument("-o", "--output", type=Path, required=True, help="CSV file to write")
     parser.add_argument("--split", choices=[*SPLITS, "all"], default="test", help="samples to predict (default: test)")
     args = parser.parse_intermixed_args(list(arguments))
@@ -113,15 +113,21 @@ def _fitted(state: State) -> State:
 
 
 def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
-    """Build the run that a run folder records, with some keys of its dataset replaced."""
+    """Build the run that a run folder records, with some keys of its dataset replaced.
+
+    Classes from outside of flexray and torch are refused unless ``trust=true`` is among ``overrides``.
+    """
     if not (run_folder / "summary.json").is_file():
         raise RunFolderError(f"{run_folder}: not the folder of a finished run (it has no summary.json)")
-    config = _load_yaml(run_folder / ".hydra" / "config.yaml")
-    hydra = _load_yaml(run_folder / ".hydra" / "hydra.yaml")
-    typed = [str(item) for item in _load_yaml(run_folder / ".hydra" / "overrides.yaml")]
+    config = load_yaml(run_folder / ".hydra" / "config.yaml")
+    hydra = load_yaml(run_folder / ".hydra" / "hydra.yaml")
+    typed = [str(item) for item in load_yaml(run_folder / ".hydra" / "overrides.yaml")]
     base_dir, choices = Path(hydra.hydra.runtime.cwd), hydra.hydra.runtime.choices
+    trusted = "trust=true" in overrides
     for override in overrides:
         key, equals, value = override.partition("=")
+        if key == "trust":
+            continue
         if not equals or not key.startswith("dataset."):
             raise ConfigError(f"{override}: expected dataset.KEY=VALUE; nothing else can change for a saved model")
         if key.removeprefix("dataset.") not in config.dataset:
@@ -131,19 +137,11 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
         OmegaConf.update(config, key, OmegaConf.create(f"value: {value}").value)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     check_keys(plain)
+    if not trusted:
+        check_targets(plain, {override.partition("=")[0] for override in overrides})
     plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}, "device": "auto"}
     algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
     return build(plain, algo, dataset, base_dir)
-
-
-def _load_yaml(path: Path) -> Any:
-    try:
-        loaded = OmegaConf.load(path)
-    except (OSError, YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
-        raise RunFolderError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
-    if path.name != "overrides.yaml" and not isinstance(loaded, DictConfig):
-        raise RunFolderError(f"{path}: expected a mapping of keys")
-    return loaded
 
 
 if __name__ == "__main__":

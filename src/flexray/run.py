@@ -12,6 +12,7 @@ from flexray.complaints import HYDRA_ERRORS, explain, one_line
 from flexray.config import config_folder
 from flexray.errors import UserError
 from flexray.overrides import prepare
+from flexray.resuming import find_resume
 from flexray.session import Session
 
 
@@ -26,9 +27,10 @@ def run_command(arguments: list[str]) -> int:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # a user's own module, also for the console script and with hydra.job.chdir
     config.register()
-    session = Session()
-    saved = sys.argv
+    saved, session = sys.argv, Session()
     try:
+        if resume := find_resume(arguments):
+            arguments, session = resume.arguments, Session(resume)
         sys.argv = [saved[0], *prepare(arguments)]
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(session.run_job)()
     except UserError as error:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import shlex
 import time
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +19,26 @@ from flexray.complaints import explain, one_line, place_of
 from flexray.config import config_folder
 from flexray.errors import FlexrayError, ParticipantError, UserError
 from flexray.overrides import check_keys, chosen_name, own_keys
+from flexray.resuming import Resume, as_json, record_configuration
 
 if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
     from flexray.build import Job
-    from flexray.messages import Record
     from flexray.observers.base import Observer
+    from flexray.running import Place
 
 log = logging.getLogger("flexray")
 
 
 class Session:
-    """The jobs of one command: one, or all of a sweep, which share a Ray cluster."""
+    """The jobs of one command: one, or all of a sweep, which share a Ray cluster.
 
-    def __init__(self) -> None:
+    Args:
+        resume: The run that the command continues.
+    """
+
+    def __init__(self, resume: Resume | None = None) -> None:
         self.exit_status = 0
+        self._resume = resume
         self._summaries: list[dict[str, Any]] = []
         self._cluster: Any = None
         self._sweeping = False
@@ -60,44 +67,57 @@ class Session:
         log.error("flexray: %s", one_line(line))
 
     def _run(self, cfg: DictConfig, chosen: Any) -> dict[str, Any]:
+        from flexray.observers.base import Observers
         from flexray.observers.summary import SummaryObserver, summary_table, write_summary
         from flexray.observers.terminal import announce_end
+        from flexray.running import Execution, last_checkpoint
 
         started_s = time.perf_counter()
-        job = _build(cfg, chosen)
+        job, plain = _build(cfg, chosen, self._resume)
         folder = Path(chosen.runtime.output_dir)
+        since = None
+        if self._resume is not None:
+            since = last_checkpoint(job, folder, plain)
+            record_configuration(folder, cfg, list(chosen.overrides.task))
         summaries = SummaryObserver(job)
-        observers = [summaries, *_observers(job, folder)]
-        setup_s = 0.0
+        watching = Observers([summaries, *_observers(job, folder, keep=since is not None)])
+        if since is not None:
+            watching.rewind(since.marks)
+        run = Execution(job, self._place(job), watching, folder, as_json(plain))
         try:
-            for record in self._records(job):
-                setup_s = setup_s or time.perf_counter() - started_s
-                for observer in observers:
-                    observer.on(record)
+            run.run(since)
         finally:
-            for observer in observers:
-                observer.close()
+            watching.close()
         if summaries.ended is None:
             raise RuntimeError("the driver ended without its last record")
         announce_end(summaries.ended)
-        summary = summaries.summary(time.perf_counter() - started_s, setup_s)
+        summary = summaries.summary(time.perf_counter() - started_s, summaries.first_s - started_s)
+        summary["resumed_from"] = since.snapshot.round if since else None
+        summary["failures"] = [vars(failure) for failure in run.failures]
         write_summary(folder, summary)
         Console().print(summary_table(summary, folder))
+        self._say_how_to_go_on(summary, run.interrupted, folder)
         return summary
 
-    def _records(self, job: Job) -> Iterator[Record]:
-        if job.cluster.kind == "inline":
-            from flexray.driver import make_driver
-            from flexray.runtime.inprocess import InProcess, borrowed_torch
+    def _say_how_to_go_on(self, summary: dict[str, Any], interrupted: bool, folder: Path) -> None:
+        if summary["status"] == "interrupted":
+            how = f"go on with: python -m flexray.run resume={shlex.quote(os.fspath(folder))}"
+            wall = summary["time_unit"] == "seconds"
+            log.warning("interrupted; %s", "a run on clock=wall cannot be resumed" if wall else how)
+        if interrupted and self._sweeping:
+            raise KeyboardInterrupt
 
-            with borrowed_torch():
-                yield from make_driver(job.experiment, InProcess(), job.cluster.placement).run()
-            return
+    def _place(self, job: Job) -> Place:
+        if job.cluster.kind == "inline":
+            from flexray.runtime.inprocess import InlinePlace
+
+            return InlinePlace()
         if self._cluster is None:
             from flexray.runtime.ray_runtime import RayCluster
 
             self._cluster = RayCluster()
-        yield from self._cluster.run(job.cluster, job.experiment)
+        place: Place = self._cluster
+        return place
 
     def close(self) -> None:
         """Print the table of a sweep and leave the cluster."""
@@ -109,17 +129,21 @@ class Session:
             Console().print(sweep_table(self._summaries))
 
 
-def _build(cfg: DictConfig, chosen: Any) -> Job:
-    """Build a job and say what it is."""
+def _build(cfg: DictConfig, chosen: Any, resume: Resume | None) -> tuple[Job, dict[str, Any]]:
+    """Build a job and say what it is; return it and its whole configuration."""
     from flexray.build import build
     from flexray.simulation.trace_speeds import TraceSpeeds
+    from flexray.trust import check_targets
 
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     check_keys(plain)
+    whole = plain
     typed = list(chosen.overrides.task)
     plain = own_keys(plain, typed)
+    if resume is not None and not plain["trust"]:
+        check_targets(plain, resume.typed)
     algo, dataset = (chosen_name(plain, chosen.runtime.choices, group, typed) for group in ("algo", "dataset"))
-    job = build(plain, algo, dataset, Path(chosen.runtime.cwd))
+    job = build(plain, algo, dataset, resume.base_dir if resume else Path(chosen.runtime.cwd))
     outline = job.experiment.shared.outline
     if outline.source == "synthetic":
         log.warning("the data is SYNTHETIC: no figure of this run says anything about real data")
@@ -130,19 +154,19 @@ def _build(cfg: DictConfig, chosen: Any) -> Job:
         many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
         names = ", ".join(outline.parties[:6]) + (", ..." if len(outline.parties) > 6 else "")
         log.info("%s on %s (%s): %s %s; cluster=%s", algo, dataset, outline.source, many, names, job.cluster.kind)
-    return job
+    return job, whole
 
 
-def _observers(job: Job, folder: Path) -> list[Observer]:
-    """Return what writes the run folder and shows progress."""
+def _observers(job: Job, folder: Path, keep: bool) -> list[Observer]:
+    """Return what writes the run folder and shows progress; with ``keep``, files go on where they are."""
     from flexray.observers.folder import ModelObserver, TableObserver
     from flexray.observers.terminal import ProgressObserver
     from flexray.observers.timeline import TimelineObserver
 
     x = job.experiment
     observers: list[Observer] = [
-        TableObserver(folder),
-        TimelineObserver(folder, job.timeline_rounds, x.time_unit),
+        TableObserver(folder, keep),
+        TimelineObserver(folder, job.timeline_rounds, x.time_unit, keep),
         ModelObserver(folder),
     ]
     if job.smoothness:

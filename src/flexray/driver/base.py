@@ -16,7 +16,7 @@ from typing import Any
 from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.codec import Codec
 from flexray.data.base import Split
-from flexray.driver.saving import Saves, check_limits, pack
+from flexray.driver.saving import Saves, pack
 from flexray.experiment import Experiment
 from flexray.group import PartyGroup
 from flexray.messages import (
@@ -92,7 +92,6 @@ class Driver(ABC):
         limit = self._x.limits.in_rounds(self._epoch_rounds)
         done, sim_time = 0, 0.0
         if since is not None:
-            check_limits(since, limit, self._x.limits.max_time)
             self._restore(since)
             done, sim_time = since.round, since.sim_time
         yield Started(self._x.names, limit, self._epoch_rounds)

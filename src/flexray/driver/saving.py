@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from flexray.errors import ConfigError
 from flexray.messages import Saved, Snapshot
@@ -47,3 +49,10 @@ def check_limits(since: Snapshot, rounds: int | None, max_time: float | None) ->
         raise ConfigError(f"rounds: the run is to end after {rounds} rounds, but it has {since.round} already")
     if max_time is not None and max_time * (1 + 1e-12) < since.sim_time:
         raise ConfigError(f"max_time: the run is to end at {max_time:g}, but it is at {since.sim_time:g} already")
+
+
+def detached(snapshot: Snapshot) -> Snapshot:
+    """Return a copy that shares no memory with whoever made the snapshot (Ray's object store)."""
+    parts = snapshot.participants.items()
+    copies = {n: Saved({k: np.array(v) for k, v in saved.arrays.items()}, saved.notes) for n, saved in parts}
+    return replace(snapshot, participants=copies)

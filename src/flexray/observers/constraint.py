@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from flexray.messages import Ended, Record, RoundRecord, Started
-from flexray.observers.base import Observer
+from flexray.observers.base import Mark, Observer
 from flexray.optimizers import LocalOptimizer
 from flexray.theory import violations
 
@@ -34,6 +34,12 @@ class ConstraintObserver(Observer):
             self._check(record)
         elif isinstance(record, Ended) and self._rounds:
             log.warning("the theory's limit on the learning rate was exceeded in %d rounds", self._rounds)
+
+    def mark(self) -> Mark:  # noqa: D102
+        return {"rounds": self._rounds}
+
+    def rewind(self, mark: Mark) -> None:  # noqa: D102
+        self._rounds = mark["rounds"]
 
     def _check(self, record: RoundRecord) -> None:
         w_bar = [o.max_weight(t, lr) for o, t, lr in zip(self._optimizers, record.tau, record.lr, strict=True)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from flexray.errors import RunFolderError
 from flexray.messages import Ended, EvalRecord, Record, RoundRecord, Started, State
-from flexray.observers.base import Observer
+from flexray.observers.base import Mark, Observer
 
 ROUND_COLUMNS = (
     "round", "sim_time", "duration", "tau", "lr", "train_loss", "sent_bytes", "utilization", "party", "staleness",
@@ -20,24 +20,47 @@ ROUND_COLUMNS = (
 MODEL_FOLDER = Path("checkpoints") / "final"
 
 
-def open_new(path: Path) -> TextIO:
-    """Open a file of the run folder for writing."""
+def open_new(path: Path, keep: bool = False) -> TextIO:
+    """Open a file of the run folder for writing; with ``keep``, leave what is in it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("w", newline="", encoding="utf-8")
+        return path.open("r+" if keep and path.exists() else "w", newline="", encoding="utf-8")
     except OSError as error:
         raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-class TableObserver(Observer):
-    """Writes ``rounds.csv`` and ``evals.csv``, a row at a time."""
+def end_of(file: TextIO) -> int:
+    """Return how long a file is whose end is written, after bringing it to disk."""
+    file.flush()
+    os.fsync(file.fileno())
+    return file.tell()
 
-    def __init__(self, folder: Path) -> None:
-        self._rounds_file = open_new(folder / "rounds.csv")
-        self._evals_file = open_new(folder / "evals.csv")
+
+def cut(file: TextIO, length: int) -> None:
+    """Cut a file to the length that it once had, and write on there."""
+    file.flush()
+    found = os.fstat(file.fileno()).st_size
+    if found < length:
+        raise RunFolderError(f"{file.name}: it has {found} bytes, but the checkpoint was made at {length}")
+    file.seek(length)
+    file.truncate()
+
+
+class TableObserver(Observer):
+    """Writes ``rounds.csv`` and ``evals.csv``, a row at a time.
+
+    Args:
+        folder: The run folder.
+        keep: Go on in the files that are there; :meth:`rewind` says where.
+    """
+
+    def __init__(self, folder: Path, keep: bool = False) -> None:
+        self._rounds_file = open_new(folder / "rounds.csv", keep)
+        self._evals_file = open_new(folder / "evals.csv", keep)
         self._rounds = csv.writer(self._rounds_file, lineterminator="\n")
         self._evals = csv.writer(self._evals_file, lineterminator="\n")
-        self._rounds.writerow(ROUND_COLUMNS)
+        if not keep:
+            self._rounds.writerow(ROUND_COLUMNS)
         self._metrics: tuple[str, ...] = ()
         self._names: tuple[str, ...] = ()
 
@@ -64,6 +87,16 @@ class TableObserver(Observer):
         self._evals.writerow((record.round, record.epoch, record.sim_time, *(record.metrics[m] for m in self._metrics)))
         self._evals_file.flush()
         self._rounds_file.flush()
+
+    def mark(self) -> Mark:  # noqa: D102
+        return {
+            "rounds": end_of(self._rounds_file), "evals": end_of(self._evals_file), "metrics": list(self._metrics),
+        }  # fmt: skip
+
+    def rewind(self, mark: Mark) -> None:  # noqa: D102
+        cut(self._rounds_file, mark["rounds"])
+        cut(self._evals_file, mark["evals"])
+        self._metrics = tuple(mark["metrics"])
 
     def close(self) -> None:  # noqa: D102
         self._rounds_file.close()

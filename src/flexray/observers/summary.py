@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from rich.table import Table
 
 from flexray.build import Job
 from flexray.build_devices import described
-from flexray.messages import Ended, EvalRecord, Record, RoundRecord
-from flexray.observers.base import Observer
+from flexray.messages import Ended, EvalRecord, Record, RoundRecord, Started
+from flexray.observers.base import Mark, Observer
 from flexray.simulation.speeds import Speeds
 from flexray.simulation.trace_speeds import TraceSpeeds
 
@@ -34,9 +35,12 @@ class SummaryObserver(Observer):
         self._reached_bytes = 0
         self._last_eval: EvalRecord | None = None
         self.ended: Ended | None = None
+        self.first_s = 0.0
 
     def on(self, record: Record) -> None:  # noqa: D102
-        if isinstance(record, RoundRecord):
+        if isinstance(record, Started):
+            self.first_s = self.first_s or time.perf_counter()
+        elif isinstance(record, RoundRecord):
             for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
                 self._up[k] += up
                 self._down[k] += down
@@ -47,6 +51,20 @@ class SummaryObserver(Observer):
                 self._reached_bytes = sum(self._up) + sum(self._down)
         elif isinstance(record, Ended):
             self.ended = record
+
+    def mark(self) -> Mark:  # noqa: D102
+        reached, last = (None if r is None else vars(r) for r in (self._reached, self._last_eval))
+        return {
+            "up": list(self._up), "down": list(self._down),
+            "reached": reached, "reached_bytes": self._reached_bytes, "last_eval": last,
+        }  # fmt: skip
+
+    def rewind(self, mark: Mark) -> None:  # noqa: D102
+        self._up, self._down = list(mark["up"]), list(mark["down"])
+        self._reached, self._last_eval = (
+            None if mark[key] is None else EvalRecord(**mark[key]) for key in ("reached", "last_eval")
+        )
+        self._reached_bytes = mark["reached_bytes"]
 
     def summary(self, wall_s: float, setup_s: float) -> dict[str, Any]:
         """Return the summary of a run that ended.
@@ -64,7 +82,7 @@ class SummaryObserver(Observer):
             "dataset": self._job.dataset,
             "data_source": x.shared.outline.source,
             "trace": _trace(x.speeds),
-            "status": "diverged" if diverged else "completed",
+            "status": "diverged" if diverged else ended.status,
             "divergence": None if diverged is None else vars(diverged),
             "num_parties": len(self._names),
             "parties": list(self._names),

@@ -47,12 +47,14 @@ class ProgressObserver(Observer):
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._by_time = False
+        self._total: float | None = None
         self._value = "-"
         self._last: RoundRecord | None = None
 
     def on(self, record: Record) -> None:  # noqa: D102
         if isinstance(record, Started):
-            self._start(record)
+            if self._total is None:  # not once more after a lost process
+                self._start(record)
         elif isinstance(record, RoundRecord):
             self._last = record
             self._update(record)
@@ -61,7 +63,7 @@ class ProgressObserver(Observer):
 
     def _start(self, record: Started) -> None:
         self._by_time = record.rounds is None
-        total = self._max_time if self._by_time else record.rounds
+        total = self._total = self._max_time if self._by_time else record.rounds
         if not self._console.is_terminal:
             unit = f"{total:g} {self._unit}" if self._by_time else f"{total} rounds"
             log.info("training for %s, %d rounds an epoch", unit, record.rounds_per_epoch)

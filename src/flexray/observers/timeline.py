@@ -10,26 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from flexray.messages import Record, RoundRecord, Started
-from flexray.observers.base import Observer
-from flexray.observers.folder import open_new
+from flexray.observers.base import Mark, Observer
+from flexray.observers.folder import cut, end_of, open_new
 
 SCALES = {"units": (1e3, "simulated time, 1 unit = 1 ms"), "seconds": (1e6, "seconds")}
 """Microseconds of the file for one of ``time_unit``, and what the viewer calls the time."""
 
 
 class TimelineObserver(Observer):
-    """Writes the first ``max_rounds`` rounds (VAFL: events) of the schedule."""
+    """Writes the first ``max_rounds`` rounds (VAFL: events) of the schedule.
 
-    def __init__(self, folder: Path, max_rounds: int, time_unit: str = "units") -> None:
-        self._file = open_new(folder / "timeline.json")
+    Args:
+        folder: The run folder.
+        max_rounds: How many rounds to show.
+        time_unit: What times are told in.
+        keep: Go on in the file that is there; :meth:`rewind` says where.
+    """
+
+    def __init__(self, folder: Path, max_rounds: int, time_unit: str = "units", keep: bool = False) -> None:
+        self._file = open_new(folder / "timeline.json", keep)
         self._max_rounds = max_rounds
         self._scale, self._caption = SCALES[time_unit]
-        self._file.write('{"displayTimeUnit": "ms", "traceEvents": [')
+        if not keep:
+            self._file.write('{"displayTimeUnit": "ms", "traceEvents": [')
         self._separator = "\n"
         self._total = 0
 
     def on(self, record: Record) -> None:  # noqa: D102
-        if isinstance(record, Started):
+        if isinstance(record, Started) and self._separator == "\n":
             self._write(_metadata("process_name", 0, self._caption))
             for place, name in enumerate(record.names):
                 self._write(_metadata("thread_name", place, name))
@@ -42,6 +50,13 @@ class TimelineObserver(Observer):
     def _write(self, event: dict[str, Any]) -> None:
         self._file.write(self._separator + json.dumps(event))
         self._separator = ",\n"
+
+    def mark(self) -> Mark:  # noqa: D102
+        return {"end": end_of(self._file), "separator": self._separator, "total": self._total}
+
+    def rewind(self, mark: Mark) -> None:  # noqa: D102
+        cut(self._file, mark["end"])
+        self._separator, self._total = mark["separator"], mark["total"]
 
     def close(self) -> None:  # noqa: D102
         shown = min(self._total, self._max_rounds)

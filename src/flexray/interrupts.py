@@ -1,0 +1,55 @@
+"""Ctrl-C and SIGTERM: the first ends a run after its current round, the second at once."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+log = logging.getLogger("flexray")
+
+
+class Interrupts:
+    """While it is entered, signals are taken; before :meth:`arm` each ends the run at once."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._stop: Callable[[], None] | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.getsignal(number) for number in SIGNALS}
+            self._install()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def arm(self, stop: Callable[[], None]) -> None:
+        """From now on the first signal calls ``stop``, in a thread of its own; also if Ray took the signals over."""
+        self._stop = stop
+        if self._before:
+            self._install()
+        if self.seen:
+            self._call()
+
+    def _install(self) -> None:
+        for number in self._before:
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.seen or self._stop is None:
+            raise KeyboardInterrupt
+        self.seen = True
+        log.warning("stopping after the current round; once more ends at once")
+        self._call()
+
+    def _call(self) -> None:
+        threading.Thread(target=self._stop, name="flexray-stop", daemon=True).start()

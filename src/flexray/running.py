@@ -1,0 +1,174 @@
+"""Runs one job: feeds what watches it, writes checkpoints, replaces lost processes, ends when a signal asks for it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from flexray.algorithms.base import EventAlgorithm
+from flexray.build import Job
+from flexray.checkpoint import Checkpoint, CheckpointStore
+from flexray.cluster import ClusterPlan
+from flexray.driver.saving import Saves, check_limits
+from flexray.errors import ConfigError, LostProcessError, RunFolderError
+from flexray.experiment import Experiment
+from flexray.interrupts import Interrupts
+from flexray.messages import Ended, Record, RoundRecord, Snapshot, Started
+from flexray.observers.base import Mark, Observer
+from flexray.resuming import check_unchanged
+from flexray.saving import digest_of_saved, model_state
+from flexray.storage import open_storage
+
+log = logging.getLogger("flexray")
+
+
+class Place(Protocol):
+    """Where a run's processes are."""
+
+    def run(
+        self, plan: ClusterPlan, experiment: Experiment, saves: Saves | None, since: Snapshot | None,
+        stall_timeout_s: float | None,
+    ) -> Iterator[Record]:  # fmt: skip
+        """Run an experiment and yield its records.
+
+        Raises:
+            flexray.errors.LostProcessError: A process died or hangs; nothing of the run is left there.
+        """
+
+    def stop(self) -> None:
+        """End the run after its current round; may be called from another thread."""
+
+
+@dataclass
+class Failure:
+    """Processes that were lost and replaced.
+
+    Args:
+        round: Rounds that were done then.
+        from_round: The round after which the run went on.
+        cause: Whose process, and why.
+        lost_s: Seconds until the run was where it had been.
+    """
+
+    round: int
+    from_round: int
+    cause: str
+    lost_s: float | None = None
+
+
+@dataclass
+class Execution:
+    """One job under way.
+
+    Args:
+        job: The job.
+        place: Where it runs.
+        watching: What gets its records.
+        folder: The run folder.
+        config: The configuration, for checkpoints.
+    """
+
+    job: Job
+    place: Place
+    watching: Observer
+    folder: Path
+    config: Mapping[str, Any]
+    failures: list[Failure] = field(default_factory=list)
+    interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        safety = self.job.safety
+        self._store: CheckpointStore | None = None
+        if safety.saves is not None:
+            self._store = CheckpointStore(open_storage(safety.address(self.folder)), safety.keep)
+        self._latest: tuple[Snapshot | None, Mark] = (None, {})
+        self._round = 0
+        self._last_s = time.monotonic()
+
+    def run(self, since: Checkpoint | None) -> None:
+        """Run the job to its end, from a checkpoint or from the beginning."""
+        if since is None and self._store is not None:
+            self._store.clear()
+        with Interrupts() as interrupts:
+            self._latest = (since.snapshot if since else None, self.watching.mark())
+            try:
+                for record in self._records():
+                    if isinstance(record, Started):
+                        interrupts.arm(self.place.stop)
+                    self._note(record)
+            finally:
+                self.interrupted = interrupts.seen
+
+    def _records(self) -> Iterator[Record]:
+        """Yield the records of the run, once more from the last snapshot whenever processes were lost."""
+        safety = self.job.safety
+        while True:
+            snapshot, mark = self._latest
+            try:
+                yield from self.place.run(
+                    self.job.cluster, self.job.experiment, safety.saves, snapshot, safety.stall_timeout_s
+                )
+                return
+            except LostProcessError as error:
+                snapshot, mark = self._latest
+                self.watching.rewind(mark)
+                done = snapshot.round if snapshot else 0
+                self.failures.append(Failure(self._round, done, str(error)))
+                if len(self.failures) > safety.max_failures:
+                    if snapshot is None:
+                        raise
+                    log.error("%s", error)
+                    log.error("given up after %d failures; what is left ends at round %d", len(self.failures), done)
+                    yield _what_is_left(snapshot)
+                    return
+                log.warning("%s", error)
+                log.warning("lost in round %d; all processes start again after round %d", self._round + 1, done)
+
+    def _note(self, record: Record) -> None:
+        self.watching.on(record)
+        if isinstance(record, Snapshot):
+            mark = self.watching.mark()
+            self._latest = (record, mark)
+            if record.durable and self._store is not None:
+                self._store.write(Checkpoint(record, mark, self.config))
+        elif isinstance(record, RoundRecord):
+            now_s = time.monotonic()
+            last = self.failures[-1] if self.failures else None
+            if last and last.lost_s is None:
+                if record.round <= last.round:
+                    return
+                last.lost_s = round(now_s - self._last_s, 3)
+                log.warning("back at round %d, %.1f s lost", record.round, last.lost_s)
+            self._round, self._last_s = record.round, now_s
+
+
+def _what_is_left(snapshot: Snapshot) -> Ended:
+    digests = {name: digest_of_saved(saved) for name, saved in snapshot.participants.items()}
+    states = {name: model_state(saved) for name, saved in snapshot.participants.items()}
+    return Ended(snapshot.round, snapshot.sim_time, None, digests, states, "failed")
+
+
+def last_checkpoint(job: Job, folder: Path, config: Mapping[str, Any]) -> Checkpoint | None:
+    """Return the checkpoint from which the run in ``folder`` goes on; None if it ended before its first.
+
+    Raises:
+        flexray.errors.UserError: It cannot go on, or not with this configuration.
+    """
+    if job.safety.saves is None:
+        raise ConfigError("resume: a run on clock=wall cannot be resumed: its seconds do not come again")
+    found = CheckpointStore(open_storage(job.safety.address(folder)), job.safety.keep).newest()
+    if found is None:
+        if (folder / "summary.json").exists():
+            raise RunFolderError(f"{folder}: it has no checkpoint to go on from")
+        log.warning("there is no checkpoint yet: the run begins again")
+        return None
+    check_unchanged(found.config, config)
+    x = job.experiment
+    turns = len(x.parties) if isinstance(x.algorithm, EventAlgorithm) else 1
+    check_limits(found.snapshot, x.limits.in_rounds(x.shared.batches().per_epoch * turns), x.limits.max_time)
+    log.info("going on after round %d, simulated time %g", found.snapshot.round, found.snapshot.sim_time)
+    return found

@@ -1,0 +1,122 @@
+"""A folder of small files, here or at any address that fsspec knows (``s3://bucket/runs``)."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from flexray.errors import RunFolderError
+
+
+class Storage(ABC):
+    """A folder whose files are written whole or not at all.
+
+    All methods raise :class:`flexray.errors.RunFolderError`, one line, if the place cannot be used.
+    """
+
+    @abstractmethod
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file to a temporary name, bring it to disk and give it its name."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """Return a file's content."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Return the names of all files, none if there is no such folder."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete a file."""
+
+
+class LocalStorage(Storage):
+    """A folder of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, name: str, content: bytes) -> None:  # noqa: D102
+        path = self._folder / name
+        temporary = path.with_name(f"{name}.tmp")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            handle = os.open(self._folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)  # the new name, too
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
+
+    def read(self, name: str) -> bytes:  # noqa: D102
+        try:
+            return (self._folder / name).read_bytes()
+        except OSError as error:
+            raise RunFolderError(f"{self._folder / name}: cannot be read: {error.strerror}") from error
+
+    def names(self) -> list[str]:  # noqa: D102
+        return [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
+
+    def delete(self, name: str) -> None:  # noqa: D102
+        (self._folder / name).unlink(missing_ok=True)
+
+
+class RemoteStorage(Storage):
+    """A folder at an fsspec address."""
+
+    def __init__(self, address: str) -> None:
+        import fsspec  # imported late: runs that save on this machine need none of it
+
+        self._address = address
+        try:
+            self._files, self._root = fsspec.core.url_to_fs(address)
+        except (ImportError, ValueError) as error:
+            raise RunFolderError(f"checkpoint.dir: cannot use '{address}': {error}") from error
+
+    def write(self, name: str, content: bytes) -> None:  # noqa: D102
+        path = f"{self._root}/{name}"
+        try:
+            self._files.makedirs(self._root, exist_ok=True)
+            self._files.pipe_file(f"{path}.tmp", content)
+            self._files.mv(f"{path}.tmp", path)
+        except Exception as error:
+            raise self._unusable("written", name, error) from error
+
+    def read(self, name: str) -> bytes:  # noqa: D102
+        try:
+            content: bytes = self._files.cat_file(f"{self._root}/{name}")
+        except Exception as error:
+            raise self._unusable("read", name, error) from error
+        return content
+
+    def names(self) -> list[str]:  # noqa: D102
+        try:
+            self._files.invalidate_cache()
+            return [str(path).rpartition("/")[2] for path in self._files.ls(self._root, detail=False)]
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise self._unusable("listed", "", error) from error
+
+    def delete(self, name: str) -> None:  # noqa: D102
+        try:
+            self._files.rm_file(f"{self._root}/{name}")
+        except Exception as error:
+            raise self._unusable("deleted", name, error) from error
+
+    def _unusable(self, what: str, name: str, error: Exception) -> RunFolderError:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return RunFolderError(f"checkpoint.dir: {self._address}/{name}: cannot be {what}: {reason}")
+
+
+def open_storage(address: str) -> Storage:
+    """Return the storage at an fsspec address or a path of this machine."""
+    return RemoteStorage(address) if "://" in address else LocalStorage(Path(address))

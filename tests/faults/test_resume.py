@@ -1,0 +1,225 @@
+"""``resume=RUN_FOLDER``: byte-equal files and equal digests, however the run ended before."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flexray.messages import Record, RoundRecord
+from flexray.run import run_command
+from flexray.running import Execution
+
+ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
+FILES = ("rounds.csv", "evals.csv", "timeline.json")
+Start = Callable[..., int]
+
+
+@pytest.fixture
+def start(bundle: Path) -> Start:
+    """Return a function that runs a small bundle in this process and returns the exit status."""
+
+    def run(folder: Path, *arguments: str) -> int:
+        return run_command([
+            "cluster=inline", "progress=false", "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=7",
+            "rounds=30", "eval_every=4", "target=0.3", "speeds=google_mean", f"hydra.run.dir={folder}", *arguments,
+        ])  # fmt: skip
+
+    return run
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return content
+
+
+def assert_same(folder: Path, undisturbed: Path) -> None:
+    for name in FILES:
+        assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
+    told, expected = summary(folder), summary(undisturbed)
+    assert told["status"] == expected["status"] == "completed"
+    changing = {"wall_s", "setup_s", "resumed_from", "failures"}
+    assert {k: v for k, v in told.items() if k not in changing} == {
+        k: v for k, v in expected.items() if k not in changing
+    }
+
+
+@pytest.fixture
+def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """Return a function that has this process sent a signal when a round is reported."""
+    note = Execution._note
+
+    def plan(number: int, signal_number: int) -> None:
+        def noted(self: Execution, record: Record) -> None:
+            note(self, record)
+            if isinstance(record, RoundRecord) and record.round == number:
+                os.kill(os.getpid(), signal_number)
+
+        monkeypatch.setattr(Execution, "_note", noted)
+
+    return plan
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_a_run_that_was_interrupted_goes_on_exactly(
+    algo: str, start: Start, interrupt_at: Callable[[int, int], None], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    assert start(tmp_path / "undisturbed", f"algo={algo}") == 0
+    draw = random.Random(f"interrupt {algo}")
+    interrupt_at(draw.randrange(1, 16), draw.choice((signal.SIGINT, signal.SIGTERM)))
+    assert start(tmp_path / "run", f"algo={algo}") == 1
+    assert summary(tmp_path / "run")["status"] == "interrupted"
+    assert summary(tmp_path / "run")["rounds"] < 30
+    assert f"resume={tmp_path / 'run'}" in capsys.readouterr().out
+    interrupt_at(0, 0)
+    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
+    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+
+
+def test_more_rounds_may_be_wished(start: Start, tmp_path: Path) -> None:
+    assert start(tmp_path / "run", "rounds=7") == 0
+    assert start(tmp_path / "undisturbed") == 0
+    assert run_command([f"resume={tmp_path / 'run'}", "rounds=13"]) == 0
+    assert run_command([f"resume={tmp_path / 'run'}", "rounds=30", "checkpoint.every=2"]) == 0
+    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
+    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+    assert summary(tmp_path / "run")["resumed_from"] == 30
+
+
+def test_checkpoints_may_be_at_any_address(start: Start, tmp_path: Path) -> None:
+    assert start(tmp_path / "undisturbed") == 0
+    for name, place in (("far", "memory://flexray-test"), ("near", str(tmp_path / "elsewhere"))):
+        assert start(tmp_path / name, "rounds=7", f"checkpoint.dir={place}") == 0
+        assert not list((tmp_path / name / "checkpoints").glob("round-*"))
+        assert run_command([f"resume={tmp_path / name}", "rounds=30"]) == 0
+        assert_same(tmp_path / name, tmp_path / "undisturbed")
+    assert len(list((tmp_path / "elsewhere").glob("near-*/round-*.json"))) == 2
+
+
+@pytest.mark.parametrize("damage", ["torn", "edited", "gone", "json"])
+def test_the_checkpoint_before_a_damaged_one_is_used(
+    damage: str, start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert start(tmp_path / "undisturbed") == 0
+    folder = tmp_path / "run"
+    assert start(folder, "rounds=9", "checkpoint.every=4", "checkpoint.keep=3") == 0
+    saved = folder / "checkpoints"
+    assert sorted(p.name for p in saved.glob("*.json")) == ["round-4.json", "round-8.json", "round-9.json"]
+    victim = saved / ("round-9.json" if damage == "json" else "round-9.safetensors")
+    content = victim.read_bytes()
+    if damage == "gone":
+        victim.unlink()
+    else:
+        middle = len(content) // 2
+        edited = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        victim.write_bytes(content[:middle] if damage == "torn" else edited)
+    (saved / "round-12.safetensors.tmp").write_bytes(b"half of one")
+    capsys.readouterr()
+    assert run_command([f"resume={folder}", "rounds=30"]) == 0
+    said = capsys.readouterr().out
+    assert "the checkpoint of round 9 is damaged and not used" in said
+    assert "going on after round 8" in said
+    assert_same(folder, tmp_path / "undisturbed")
+    assert not (saved / "round-12.safetensors.tmp").exists()
+
+
+def test_a_new_run_in_an_old_folder_forgets_the_old_checkpoints(start: Start, tmp_path: Path) -> None:
+    assert start(tmp_path / "run", "seed=5") == 0
+    assert start(tmp_path / "run", "rounds=7") == 0
+    assert sorted(p.name for p in (tmp_path / "run" / "checkpoints").glob("*.json")) == ["round-7.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["seed=1"], "resume: these keys would change the result: seed (was 0, now 1)"),
+        (["lr=0.5", "algo=pbcd"], "algo._target_ (was 'flexray.algorithms.flex.FlexVFL'"),
+        (["rounds=3"], "rounds: the run is to end after 3 rounds, but it has 7 already"),
+        (["-m"], "resume: expected one run, got -m"),
+        (["hydra.run.dir=x"], "hydra.run.dir: a resumed run goes on in its own folder"),
+        (["clock=wall"], "resume: a run on clock=wall cannot be resumed"),
+    ],
+)
+def test_what_cannot_be_resumed_is_refused_in_one_line(
+    arguments: list[str], words: str, start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert start(folder, "rounds=7") == 0
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != "run.log"}
+    capsys.readouterr()
+    assert run_command([f"resume={folder}", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert words in out + err
+    assert (out + err).count("\n") == 1
+    assert before == {p: p.read_bytes() for p in before}
+
+
+def test_no_folder_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([f"resume={tmp_path}"]) == 2
+    assert "is not the folder of a run" in capsys.readouterr().err
+
+
+def test_what_a_strangers_folder_says_is_not_done(
+    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert start(folder, "rounds=3") == 0
+    overrides = folder / ".hydra" / "overrides.yaml"
+    honest = overrides.read_text(encoding="utf-8")
+    bad = tmp_path / "bad"
+    lines = {
+        f"- hydra.job_logging.handlers.file.filename={bad}": "is not a key of a run",
+        "- --config-dir=/tmp": "is not a key of a run",
+        f"- model._target_=subprocess.getoutput\n- model.cmd='touch {bad}'": "model._target_: 'subprocess.getoutput'",
+        f"- model._target_=torch.nn.modules.module.torch.load\n- model.f={bad}": "model._target_",
+        "- optimizer=adam\n- optimizer.name=this.Adam": "optimizer.name: 'this.Adam' stands in the run folder",
+    }
+    for line, words in lines.items():
+        overrides.write_text(f"{honest}{line}\n", encoding="utf-8")
+        capsys.readouterr()
+        assert run_command([f"resume={folder}"]) == 2, line
+        said = "".join(capsys.readouterr())
+        assert words in said, said
+        assert not bad.exists()
+
+
+def test_ones_own_classes_are_used_when_trusted(
+    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = "+parties.b.model._target_=ray_models.Normalized"
+    assert start(tmp_path / "undisturbed", mine) == 0
+    assert start(tmp_path / "run", mine, "rounds=7") == 0
+    assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 2
+    assert "'ray_models.Normalized' stands in the run folder" in capsys.readouterr().out
+    assert run_command([f"resume={tmp_path / 'run'}", "rounds=15", mine]) == 0
+    assert run_command([f"resume={tmp_path / 'run'}", "rounds=30", "trust=true"]) == 0
+    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+
+
+def test_sigkill_loses_nothing_but_time(bundle: Path, start: Start, tmp_path: Path) -> None:
+    assert start(tmp_path / "undisturbed", "rounds=400") == 0
+    folder = tmp_path / "run"
+    command = [
+        sys.executable, "-m", "flexray.run", "cluster=inline", "progress=false", "dataset=bundle",
+        f"dataset.path={bundle}", "dataset.batch_size=7", "rounds=400", "eval_every=4", "target=0.3",
+        "speeds=google_mean", f"hydra.run.dir={folder}", "checkpoint.every=3",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 60
+        while len(list(folder.glob("checkpoints/*.json"))) < 2 and time.monotonic() < deadline:
+            assert process.poll() is None
+        process.kill()
+    assert not (folder / "summary.json").exists()
+    assert run_command([f"resume={folder}"]) == 0
+    assert_same(folder, tmp_path / "undisturbed")
