@@ -102,6 +102,8 @@ def _unreadable(override: str) -> str:
 
 def _unknown_key(key: str, folder: Path) -> str:
     known = known_keys(folder)
+    if key == "experiment":
+        return f"experiment: expected +experiment=NAME, with a plus; one of: {', '.join(_choices(folder, key))}"
     if key in known:
         group = key.partition(".")[0]
         return f"{key}: unknown to the chosen {group}; expected another {group}, or +{key}=value to add the key"

@@ -17,6 +17,7 @@ UNKNOWN = {
     "algo=null": "algo: unknown choice 'null'; expected one of: adaptive, flex, ",
     "algo=3": "algo: unknown choice '3'; expected one of: adaptive, flex, ",
     "algo=[flex,vafl]": "algo: expected one choice",
+    "experiment=mosi": "experiment: expected +experiment=NAME, with a plus; one of: ",
     "algos=flex": "algos: unknown key; did you mean 'algo'?",
     "roundz=3": "roundz: unknown key; did you mean 'rounds'?",
     "+roundz=3": "roundz: unknown key; did you mean 'rounds'?",

@@ -1,14 +1,19 @@
 """The synthetic stand-in: its shapes, and that every party carries a part of the signal and none all of it."""
 
+import csv
+import json
 import logging
 
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
+from flexray.config import config_folder
 from flexray.data.sentiment import Sentiment
 from flexray.data.sentiment.standin import FIRST, LAST, LISTED
 from flexray.errors import ConfigError
+from flexray.run import run_command
 from flexray.sentiment_metrics import sentiment_metrics
 
 SIZES = {"train": 600, "val": 5, "test": 300}
@@ -105,23 +110,38 @@ def test_every_algorithm_runs_on_it(algo, compose_job, run_inline):
     assert {"test_mae", "test_corr", "test_acc7", "test_acc2_has0", "test_f1_non0"} <= set(metrics)
 
 
-def test_the_command_says_that_it_is_synthetic(tmp_path, monkeypatch, capsys):
-    import json
-
-    from flexray.run import run_command
-
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture
+def own_log():
+    """Take away the handlers that a command added."""
     logger = logging.getLogger()
     handlers = list(logger.handlers)
-    status = run_command(["dataset=mosei", "cluster=inline", "hydra.run.dir=run", "progress=false", *SHORT])
+    yield
     for handler in set(logger.handlers) - set(handlers):
         logger.removeHandler(handler)
         handler.close()
+
+
+def test_the_command_says_that_it_is_synthetic(tmp_path, monkeypatch, capsys, own_log):
+
+    monkeypatch.chdir(tmp_path)
+    status = run_command(["dataset=mosei", "cluster=inline", "hydra.run.dir=run", "progress=false", *SHORT])
     text = "".join(capsys.readouterr())
     assert status == 0, text
     assert text.count("the data is SYNTHETIC") == 1
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert (summary["data_source"], summary["metric"], summary["target"]) == ("synthetic", "test_mae", 0.65)
+
+
+def test_a_rate_on_the_command_line_keeps_what_the_file_says_of_others(tmp_path, monkeypatch, capsys, own_log):
+
+    monkeypatch.chdir(tmp_path)
+    options = ["dataset=mosei", "cluster=inline", "hydra.run.dir=run", "progress=false", *SHORT, "eval_train=false"]
+    status = run_command([*options, "lr={server:0.25,audio:0.125}"])
+    assert status == 0, "".join(capsys.readouterr())
+    with (tmp_path / "run" / "rounds.csv").open() as file:
+        rates = json.loads(next(csv.DictReader(file))["lr"])
+    own = OmegaConf.load(config_folder() / "dataset" / "mosei.yaml").lr
+    assert rates == [own.default, 0.125, own.text, 0.25]
 
 
 def test_metrics_by_hand():
