@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from flexray.data.base import Split
 from flexray.data.batches import BatchStream
 from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
-from flexray.participants import ParticipantSpec, Shared
+from flexray.participants import ParticipantSpec, Shared, peak_memory_mb
 from flexray.party import Party
 from flexray.phi import Phi
 from flexray.saving import under, with_more
@@ -140,6 +140,10 @@ class PartyGroup:
         """Load what :meth:`states` returned, of these parties."""
         for party in self.parties:
             party.restore(states[party.name])
+
+    def peak_memory_mb(self) -> float | None:
+        """Return the most memory that this group's process has had at once."""
+        return peak_memory_mb()
 
     # Checkpoints ------------------------------------------------------------------------------------------------
 

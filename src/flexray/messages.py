@@ -228,7 +228,7 @@ Status = Literal["completed", "interrupted", "failed"]
 
 @dataclass(frozen=True)
 class Ended:
-    """Last record of a run."""
+    """Last record of a run; ``peak_memory_mb`` has one number per host that holds parties."""
 
     rounds: int
     sim_time: float
@@ -236,6 +236,7 @@ class Ended:
     digests: dict[str, str]
     states: dict[str, State] = field(repr=False)
     status: Status = "completed"
+    peak_memory_mb: tuple[float | None, ...] = ()
 
 
 Record = Started | RoundRecord | EvalRecord | Snapshot | Ended

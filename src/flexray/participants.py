@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -175,3 +176,10 @@ def digest_of(parameters: Iterable[npt.NDArray[Any]]) -> str:
     for array in parameters:
         sha.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
     return sha.hexdigest()
+
+
+def peak_memory_mb() -> float | None:
+    """Return the most memory that this process has had at once, in MB; None where the system does not tell."""
+    status = Path("/proc/self/status")
+    lines = status.read_text(encoding="ascii", errors="replace").splitlines() if status.is_file() else []
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), None)

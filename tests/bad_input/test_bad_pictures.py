@@ -82,3 +82,14 @@ def test_a_run_without_data_says_so(command):
     assert outcome.status == 0
     assert outcome.text.count("the data is SYNTHETIC") == 1
     assert outcome.summary["data_source"] == "synthetic"
+
+
+def test_predictions_of_other_pictures_carry_their_names(command, tmp_path):
+    from flexray.predict import run_command as predict
+
+    image_folder(tmp_path / "data")
+    image_folder(tmp_path / "more", test=4)
+    assert command(*GRID, "model=linear").status == 0
+    assert predict([str(tmp_path / "run"), "dataset.path=more", "-o", str(tmp_path / "p.csv")]) == 0
+    rows = (tmp_path / "p.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0] for row in rows] == [f"n{c:02}/p{i}.png" for c in range(3) for i in range(4)]

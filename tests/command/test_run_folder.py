@@ -106,6 +106,8 @@ def test_the_default_run_reaches_its_target_and_says_everything(tmp_path: Path) 
     assert set(summary["model_digest"]) == {"upper_left", "upper_right", "lower_left", "lower_right", "server"}
     assert summary["sent_bytes"] == sum(int(r["sent_bytes"]) for r in rows(tmp_path / "rounds.csv"))
     assert {"flexray", "python", "torch"} <= set(summary["versions"])
+    assert len(summary["peak_memory_mb"]) == 1  # all parties live in this process
+    assert summary["peak_memory_mb"][0] is None or summary["peak_memory_mb"][0] > 50
     assert {p.name for p in (tmp_path / "checkpoints" / "final").iterdir()} == {
         f"{name}.safetensors" for name in summary["model_digest"]
     }

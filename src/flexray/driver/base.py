@@ -31,6 +31,7 @@ from flexray.messages import (
     ServerReply,
     Snapshot,
     Started,
+    Status,
 )
 from flexray.participants import SERVER
 from flexray.runtime.base import Handle, Placement, Runtime
@@ -278,5 +279,7 @@ class Driver(ABC):
         for part in self._runtime.get(self._all_groups("states")):
             states.update(part)
         digests[SERVER], states[SERVER] = self._runtime.get([self._server("digest"), self._server("state")])
+        memory = tuple(self._runtime.get(self._all_groups("peak_memory_mb")))
         is_cut = self._interrupted and done != limit and not self._out_of_time
-        return Ended(done, sim_time, self._divergence, digests, states, "interrupted" if is_cut else "completed")
+        status: Status = "interrupted" if is_cut else "completed"
+        return Ended(done, sim_time, self._divergence, digests, states, status, memory)

@@ -104,6 +104,7 @@ class SummaryObserver(Observer):
             },
             "model_digest": ended.digests,
             **described(x),
+            "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
             "cluster": self._cluster(),
             "versions": versions(),
         }
@@ -158,6 +159,7 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
         *_target_rows(summary),
         ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
         ("wall time (s), of it set-up", f"{summary['wall_s']:.1f}, {summary['setup_s']:.1f}"),
+        *_memory_rows(summary),
         ("run folder", str(folder)),
     ]
     for name, value in rows:
@@ -167,6 +169,13 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
 
 def _time_name(unit: str) -> str:
     return "time (seconds)" if unit == "seconds" else f"simulated time ({unit})"
+
+
+def _memory_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the peak of every process that holds parties: one number if there are many."""
+    known = [mb for mb in summary["peak_memory_mb"] if mb is not None]
+    shown = ", ".join(f"{mb:,.0f}" for mb in known) if len(known) <= 4 else f"{min(known):,.0f} to {max(known):,.0f}"
+    return [("peak memory by party process (MB)", shown)] if known else []
 
 
 def _target_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
