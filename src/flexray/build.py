@@ -23,6 +23,7 @@ from flexray.components import component, make
 from flexray.data.base import Dataset, Outline
 from flexray.errors import ConfigError, near_match
 from flexray.experiment import Experiment, LearningRateDecay, Limits, Target
+from flexray.limits import check_limits
 from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 from flexray.participants import SERVER, SERVER_INDEX, ParticipantSpec, Shared, blame
@@ -97,6 +98,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
     )
     shared.batches()  # refuses a bad batch size
     experiment = with_clock(config, experiment, algo, base_dir)
+    check_limits(experiment)
     cluster = build_cluster(config, dataset, names, overrides)
     experiment = with_devices(config, experiment, cluster)
     rounds = whole("timeline_rounds", config["timeline_rounds"], low=0)

@@ -30,6 +30,10 @@ class Limits:
         given = [limit for limit in limits if limit is not None]
         return min(given) if given else None
 
+    def has_time_for(self, end_units: float) -> bool:
+        """Whether a round that ends at ``end_units`` ends in time."""
+        return self.max_time is None or end_units <= self.max_time * (1 + 1e-12)  # sums may end a rounding error late
+
 
 @dataclass(frozen=True)
 class Target:

@@ -24,12 +24,14 @@ class Outcome:
 
     Args:
         status: Its exit status.
-        text: All that it printed.
+        text: All that it printed, errors last.
+        stderr: What of it went to standard error.
         folder: Its run folder.
     """
 
     status: int
     text: str
+    stderr: str
     folder: Path
 
     @property
@@ -46,7 +48,7 @@ class Outcome:
     def assert_refused(self, *words: str) -> None:
         """Check that a mistake of the user ended in one line with these words, and nothing else was printed."""
         assert len(self.errors) == 1, self.text
-        assert self.text == f"{self.errors[0]}\n"
+        assert self.text == self.stderr == f"{self.errors[0]}\n"
         assert all(word in self.errors[0] for word in words), self.errors[0]
         assert self.status == 2
         assert not (self.folder / "summary.json").exists()
@@ -55,7 +57,8 @@ class Outcome:
         """Check that a failure of the user's code was told once: its traceback, then a line with these words."""
         assert self.status == 1, self.text
         assert len(self.errors) == 1, self.text
-        assert self.text.endswith(f"{self.errors[0]}\n")
+        assert self.stderr.endswith(f"{self.errors[0]}\n")
+        assert self.stderr.startswith("Traceback (most recent call last)")
         assert all(word in self.errors[0] for word in words), self.errors[0]
         assert self.text.count("Traceback (most recent call last)") == 1, self.text
         assert not (self.folder / "summary.json").exists()
@@ -90,7 +93,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         capsys.readouterr()
         status = run_command(["cluster=inline", "progress=false", f"hydra.run.dir={folder}", *arguments])
         out, err = capsys.readouterr()
-        return Outcome(status, out + err, folder)
+        return Outcome(status, out + err, err, folder)
 
     return run
 

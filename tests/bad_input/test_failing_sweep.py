@@ -36,7 +36,8 @@ def test_a_middle_job_with_a_bad_value(sweep):
     assert [rounds(folder / job) for job in "02"] == [1, 2]
     assert not (folder / "1" / "summary.json").exists()
     assert outcome.errors[0] in (folder / "1" / "run.log").read_text()
-    assert place(outcome.text, "#1 : ") < place(outcome.text, outcome.errors[0]) < place(outcome.text, "#2 : ")
+    assert outcome.errors[0] in outcome.stderr
+    assert place(outcome.text, "#1 : ") < place(outcome.text, "#2 : ") < place(outcome.text, outcome.errors[0])
     assert "2 of 2" not in outcome.text.split("time to target (units)")[0]
     assert "0 of 2" in outcome.text.split("time to target (units)")[1]
 
@@ -66,7 +67,8 @@ def test_a_middle_job_whose_model_raises(sweep, write_module):
     assert outcome.errors[0].startswith("flexray: a failed in round 2: OverflowError: (4, 'calls')")
     assert outcome.text.count("Traceback") == 1
     assert [rounds(folder / job) for job in "02"] == [2, 2]
-    assert place(outcome.text, "#1 : ") < place(outcome.text, outcome.errors[0]) < place(outcome.text, "#2 : ")
+    assert outcome.errors[0] in outcome.stderr
+    assert place(outcome.text, "#1 : ") < place(outcome.text, "#2 : ") < place(outcome.text, outcome.errors[0])
     log = (folder / "1" / "run.log").read_text()
     assert outcome.errors[0] in log
     assert "Traceback" in log

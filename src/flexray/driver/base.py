@@ -267,8 +267,7 @@ class Driver(ABC):
         return watch.advance(plan.duration_units) if plan.end_units is None else watch.move_to(plan.end_units)
 
     def _fits(self, end_units: float) -> bool:
-        limit = self._x.limits.max_time
-        self._out_of_time = limit is not None and end_units > limit * (1 + 1e-12)  # sums may end a rounding error late
+        self._out_of_time = not self._x.limits.has_time_for(end_units)
         return not self._out_of_time
 
     def _finish(self, done: int, sim_time: float, limit: int | None) -> Ended:

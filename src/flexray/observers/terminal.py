@@ -16,15 +16,15 @@ log = logging.getLogger("flexray")
 
 
 class TerminalHandler(logging.StreamHandler[TextIO]):
-    """Writes to whatever ``sys.stdout`` is now, so that lines appear above a live progress bar."""
+    """Writes to whatever ``sys.stdout`` is now, so that lines appear above a live progress bar; errors to stderr."""
 
     def __init__(self) -> None:
-        logging.Handler.__init__(self)
+        super().__init__(sys.stdout)
 
-    @property
-    def stream(self) -> TextIO:  # type: ignore[override]
-        """The current standard output."""
-        return sys.stdout
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        self.stream = sys.stderr if record.levelno >= logging.ERROR else sys.stdout
+        super().emit(record)
 
 
 class ProgressObserver(Observer):

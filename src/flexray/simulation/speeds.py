@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flexray.errors import ConfigError
+
 GOOGLE_MEANS = (
     0.3638092, 0.17014983, 0.14333789, 0.33265191, 0.17415424, 0.06804619,
     0.14446286, 0.29251583, 0.2207424, 0.12800219, 0.27062089, 0.13972783,
@@ -21,11 +23,24 @@ EQUAL_GROUPS = (5, 10, 15, 20)
 """Iterations per timeout of four equal groups of parties, for datasets that the paper does not have (SPEC 5)."""
 
 
+MOST_ITERATIONS = 1_000_000
+"""Local iterations in one round; more are taken for a slip."""
+
+
 def local_iterations(timeout_units: float, base_units: float, utilization: float) -> int:
-    """Return tau = max(1, floor(t_o (1 - c) / base)), robust to rounding: 20 * (1 - 0.15) gives 17."""
+    """Return tau = max(1, floor(t_o (1 - c) / base)), robust to rounding: 20 * (1 - 0.15) gives 17.
+
+    Raises:
+        ConfigError: It is so large that the round would not end in a lifetime.
+    """
     if math.isinf(base_units):
         return 1
     exact = timeout_units * (1.0 - clip(utilization)) / base_units
+    if exact > MOST_ITERATIONS:
+        raise ConfigError(
+            f"timeout: {timeout_units:g} would be {exact:.3g} local iterations in a round, expected at most"
+            f" {MOST_ITERATIONS:,}; lower timeout or speeds.iterations, or raise speeds.unit_time"
+        )
     return max(1, math.floor(exact + 1e-9 * max(1.0, exact)))
 
 

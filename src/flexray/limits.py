@@ -1,0 +1,53 @@
+"""Whether a run's limits leave room for anything: asked before it starts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan
+from flexray.errors import ConfigError
+from flexray.experiment import Experiment
+from flexray.participants import blame
+
+
+def check_limits(x: Experiment) -> None:
+    """Refuse ``epochs`` and ``max_time`` that end before the first round (VAFL: the first party's turn) has.
+
+    Raises:
+        ConfigError: So it is; or the first round cannot be planned.
+    """
+    by_turns = isinstance(x.algorithm, EventAlgorithm)
+    step = "turn" if by_turns else "round"
+    per_epoch = x.shared.batches().per_epoch * (len(x.parties) if by_turns else 1)
+    if x.limits.epochs is not None and x.limits.in_rounds(per_epoch) == 0:
+        raise ConfigError(
+            f"epochs: expected at least {1 / per_epoch:g} (one {step} of {per_epoch}), got {x.limits.epochs:g}"
+        )
+    ends = list(_first_ends(x))
+    if x.limits.max_time is not None and ends and not x.limits.has_time_for(min(ends)):
+        raise ConfigError(
+            f"max_time: expected at least {min(ends):g} {x.time_unit} (one {step}), got {x.limits.max_time:g}"
+        )
+
+
+def _first_ends(x: Experiment) -> Iterator[float]:
+    """Yield when the first round, or the first turn of each party, will end, as far as that is known beforehand."""
+    algorithm = copy.deepcopy(x.algorithm)  # some remember what they planned
+    now = Moment(0, 0.0, x.speeds.utilization(0, 0.0))
+    if isinstance(algorithm, EventAlgorithm):
+        for party in range(len(x.parties)):
+            with blame("algo", f"turn 1 of {x.names[party]}"):
+                plan = algorithm.plan(party, now)
+            if x.wall is None:
+                yield _end(plan, 0.0)
+        return
+    with blame("algo", "round 1"):
+        dummy = algorithm.preparation(now) if x.wall is None else None
+        plan = algorithm.plan(now)
+    if x.wall is None or plan.pace != "slowest":  # how long the slowest really takes is measured later
+        yield _end(plan, dummy.duration_units if dummy else 0.0)
+
+
+def _end(plan: Plan, start: float) -> float:
+    return start + plan.duration_units if plan.end_units is None else plan.end_units
