@@ -62,7 +62,7 @@ class Job:
     safety: Safety = field(default_factory=Safety)
 
 
-def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
+def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: Mapping[str, Any] | None = None) -> Job:
     """Build a run.
 
     Args:
@@ -70,11 +70,14 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path) -> Job:
         algo: Name of the chosen algorithm.
         dataset: Name of the chosen dataset.
         base_dir: Folder that relative paths start from.
+        saved: Summary of the run whose model is to predict; the data then needs no labels.
 
     Raises:
         flexray.errors.UserError: Something in the configuration or the data is wrong.
     """
     data = build_dataset(config, base_dir)
+    if saved is not None:
+        data = data.for_prediction(saved.get("num_outputs"))
     with blame("dataset", "reading its outline"):
         outline = data.outline()
     names = (*outline.parties, SERVER)

@@ -40,7 +40,7 @@ class PartyGroup:
         self._shared = shared
         self._compute = specs[0].compute  # one process, one device
         self._compute.prepare(specs[0].name)
-        self._labels = self._compute.put(shared.labels()["train"])
+        self._labels = self._compute.put(shared.labels().get("train", torch.empty(0)))
         self.parties = [Party(spec, shared) for spec in specs]
         self._batches = shared.batches()
         self._labels_b: Tensor = self._labels[:0]

@@ -60,7 +60,7 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def write_predictions(run_folder: Path, overrides: Sequence[str], splits: Sequence[Split], output: Path) -> int:
-    """Write one row per sample: ID, prediction, label and, for classes, their probabilities; return the rows.
+    """Write one row per sample: ID, prediction, label (if any) and probabilities of classes; return the rows.
 
     Raises:
         flexray.errors.UserError: The folder, an override or the data cannot be used.
@@ -99,7 +99,8 @@ class SavedModel:
         if not self._shared.outline.sizes[split]:
             return
         prediction_nc = self._server.predict(self._group.embed_split(split))
-        ids, labels = self._shared.dataset.sample_ids(split), self._shared.dataset.labels()[split]
+        ids = self._shared.dataset.sample_ids(split)
+        labels = self._shared.dataset.labels().get(split, np.full(len(ids), ""))
         for sample, label, scores_c in zip(ids, labels, prediction_nc.astype(np.float64), strict=True):
             if task.is_classification:
                 weights_c = np.exp(scores_c - scores_c.max())
@@ -132,7 +133,7 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
             raise ConfigError(f"{override}: expected dataset.KEY=VALUE; nothing else can change for a saved model")
         if key.removeprefix("dataset.") not in config.dataset:
             raise ConfigError(f"{key}: unknown key of the dataset")
-        if key == "dataset.path":
+        if key == "dataset.path" and value != "null":
             value = str(Path(value).absolute())
         OmegaConf.update(config, key, OmegaConf.create(f"value: {value}").value)
     plain: Any = OmegaConf.to_container(config, resolve=True)
@@ -141,7 +142,7 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
         check_targets(plain, {override.partition("=")[0] for override in overrides})
     plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}, "device": "auto"}
     algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
-    return build(plain, algo, dataset, base_dir)
+    return build(plain, algo, dataset, base_dir, _load_yaml(run_folder / "summary.json"))
 
 
 if __name__ == "__main__":

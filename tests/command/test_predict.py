@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +101,100 @@ def test_a_damaged_model_is_named(damage: str, tmp_path: Path, capsys: pytest.Ca
     capsys.readouterr()
     assert predict.run_command([str(folder), "-o", str(tmp_path / "p.csv")]) == (1 if damage == "other_model" else 2)
     assert "lower_left" in capsys.readouterr().err
+
+
+def predicted(folder: Path, output: Path, *overrides: str) -> list[dict[str, str]]:
+    assert predict.run_command([str(folder), "--split", "all", "-o", str(output), *overrides]) == 0
+    return table(output)
+
+
+def assert_same_but_labels(labelled: list[dict[str, str]], bare: list[dict[str, str]]) -> None:
+    assert {row["label"] for row in bare} == {""}
+    assert "" not in {row["label"] for row in labelled}
+    assert [{**row, "label": ""} for row in labelled] == bare
+
+
+@pytest.fixture(scope="module")
+def tabled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the folder of a short run on a table, and the table."""
+    root = tmp_path_factory.mktemp("tabled")
+    data = write_table(root / "old.csv", 1.0, 60, seed=1)
+    options = ("dataset=table", f"dataset.path={data}", "dataset.label=y", "dataset.id=row", "rounds=2",
+               "dataset.parties={left:[a,b],right:[c,d]}", "dataset.batch_size=8")  # fmt: skip
+    assert run_command([*INLINE, *options, f"hydra.run.dir={root / 'run'}"]) == 0
+    return root / "run", data
+
+
+@pytest.mark.parametrize("ids", ["dataset.id=row", "dataset.id=null"])
+def test_a_table_without_its_label_column_is_predicted(tabled: tuple[Path, Path], tmp_path: Path, ids: str) -> None:
+    folder, data = tabled
+    lines = [line.split(",") for line in data.read_text().splitlines()]
+    bare = tmp_path / "bare.csv"
+    bare.write_text("\n".join(",".join([*cells[:4], cells[5]]) for cells in lines) + "\n")
+    labelled = predicted(folder, tmp_path / "p.csv", ids)
+    assert_same_but_labels(labelled, predicted(folder, tmp_path / "p.csv", ids, f"dataset.path={bare}"))
+
+
+def test_tables_of_parties_of_whom_none_has_labels_are_predicted(tabled: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, data = tabled
+    lines = [line.split(",") for line in data.read_text().splitlines()]
+    for name, columns in (("left", (5, 0, 1)), ("right", (5, 2, 3))):
+        (tmp_path / f"{name}.csv").write_text("\n".join(",".join(c[i] for i in columns) for c in lines) + "\n")
+    files = f"dataset.files={{left: {tmp_path / 'left.csv'}, right: {tmp_path / 'right.csv'}}}"
+    bare = predicted(folder, tmp_path / "p.csv", "dataset.path=null", files)
+    assert_same_but_labels(predicted(folder, tmp_path / "p.csv"), bare)
+
+
+@pytest.mark.parametrize("lacking", [("test",), ("train", "test")])
+@pytest.mark.parametrize("val_fraction", [0.0, 0.25])
+def test_a_bundle_without_labels_is_predicted(
+    bundle: Path, tmp_path: Path, lacking: tuple, val_fraction: float
+) -> None:
+    options = ("dataset=bundle", f"dataset.path={bundle}", "rounds=2", "dataset.batch_size=8")
+    split = f"dataset.val_fraction={val_fraction}"
+    assert run_command([*INLINE, *options, split, f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+    labelled = predicted(tmp_path / "run", tmp_path / "p.csv")
+    shutil.copytree(bundle, tmp_path / "bare")
+    for part in lacking:
+        (tmp_path / "bare" / part / "labels.npy").unlink()
+    bare = predicted(tmp_path / "run", tmp_path / "p.csv", f"dataset.path={tmp_path / 'bare'}")
+    tests = 9
+    assert len(bare) == 24 + tests
+    assert_same_but_labels(labelled[-tests:], bare[-tests:])
+    if "train" in lacking:
+        assert_same_but_labels(labelled, bare)
+    else:
+        assert labelled[:-tests] == bare[:-tests]
+
+
+def test_a_bundle_without_labels_and_with_rows_missing_names_the_file(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("dataset=bundle", f"dataset.path={bundle}", "rounds=1", "dataset.batch_size=8")
+    assert run_command([*INLINE, *options, f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+    shutil.copytree(bundle, tmp_path / "bare")
+    test = tmp_path / "bare" / "test"
+    (test / "labels.npy").unlink()
+    np.save(test / "b.npy", np.load(test / "b.npy")[:-1])
+    capsys.readouterr()
+    command = [str(tmp_path / "run"), "-o", str(tmp_path / "p.csv"), f"dataset.path={tmp_path / 'bare'}"]
+    assert predict.run_command(command) == 2
+    assert capsys.readouterr().err == f"flexray: {test / 'b.npy'}: has 8 rows, but {test / 'a.npy'} has 9\n"
+
+
+def test_a_run_that_does_not_tell_its_classes_asks_for_them(
+    tabled: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Summaries of earlier versions have no ``num_outputs``."""
+    folder, data = tabled
+    shutil.copytree(folder, tmp_path / "run")
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary.pop("num_outputs") == 2
+    (tmp_path / "run" / "summary.json").write_text(json.dumps(summary))
+    bare = tmp_path / "bare.csv"
+    bare.write_text(data.read_text().replace("a,b,c,d,y,row", "a,b,c,d,other,row"))
+    capsys.readouterr()
+    command = [str(tmp_path / "run"), "-o", str(tmp_path / "p.csv"), f"dataset.path={bare}"]
+    assert predict.run_command(command) == 2
+    assert capsys.readouterr().err.startswith("flexray: dataset.num_outputs: expected the number of classes, which")
+    assert predict.run_command([*command, "dataset.num_outputs=2"]) == 0

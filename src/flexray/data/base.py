@@ -82,6 +82,13 @@ class Dataset(ABC):
     def labels(self) -> Mapping[Split, LabelArray]:
         """Load the labels of every split, checked by the task."""
 
+    def for_prediction(self, num_outputs: int | None) -> Dataset:
+        """Return this dataset for a saved model of ``num_outputs`` (None: not known); labels may then be missing.
+
+        :meth:`labels` leaves out the splits that have none.
+        """
+        return self
+
     def with_fitted(self, fitted: Mapping[str, Fitted]) -> Dataset:
         """Return this dataset with what an earlier run's features were fitted to, by party; for new data."""
         return self

@@ -64,6 +64,7 @@ class Bundle(Dataset):
             raise ConfigError(f"dataset.scale: unknown '{self.scale}'{near_match(str(self.scale), SCALES)}")
         self._root = Path(self.path)
         self._fitted: dict[str, Fitted] = {}
+        self._predicts = False
         check_task(self.loss, self.num_outputs)
         check_split(self.val_fraction, self.split_seed)
         if self.parties is not None:
@@ -73,12 +74,18 @@ class Bundle(Dataset):
 
     def outline(self) -> Outline:
         """Read names, sizes and task from the headers of the files; of the labels alone the content."""
-        labels, names = self._open_all("labels"), self._party_names()
+        counted, names = self._counted(), self._party_names()
         for name in names:
-            self._check_rows(self._party_arrays(name), name, labels)
-        self._check_rows(self._given_ids(), "ids", labels)
-        sizes = {split: len(array) if rows is None else len(rows) for split, array, rows in self._cut(labels)}
-        return Outline(names, sizes, self._task(labels), "files")
+            self._check_rows(self._party_arrays(name), name, counted)
+        self._check_rows(self._given_ids(), "ids", counted)
+        sizes = {split: len(array) if rows is None else len(rows) for split, array, rows in self._cut(counted)}
+        return Outline(names, sizes, self._task(self._given_labels()), "files")
+
+    def for_prediction(self, num_outputs: int | None) -> Bundle:
+        """Return this dataset for a saved model; a split without ``labels.npy`` then has no labels."""
+        again = copy.copy(self)
+        again._predicts, again.num_outputs = True, self.num_outputs or num_outputs
+        return again
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
         """Map the arrays of one party, after one pass over them that looks for NaN and infinity."""
@@ -113,7 +120,7 @@ class Bundle(Dataset):
 
     def labels(self) -> Mapping[Split, LabelArray]:
         """Load the labels, and refuse IDs that occur twice in a split."""
-        stored = self._open_all("labels")
+        stored = self._given_labels()
         for split, ids in self._given_ids().items():
             if ids.ndim != 1:
                 raise DataError(f"{self._file(split, 'ids')}: expected one ID per row, got shape {ids.shape}")
@@ -122,15 +129,22 @@ class Bundle(Dataset):
         checked = {
             split: task.check_labels(np.array(a), str(self._file(split, "labels"))) for split, a in stored.items()
         }
-        return {split: array if rows is None else array[rows] for split, array, rows in self._cut(checked)}
+        result: dict[Split, LabelArray] = {}
+        for split, _, rows in self._cut(self._counted()):
+            source = split if split in self._stored() else "train"
+            if source in checked:
+                result[split] = checked[source] if rows is None else checked[source][rows]
+        return result
 
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
         """Return the IDs of a split's samples: those of ``ids.npy``, or row numbers where there is none."""
-        ids: dict[Split, Array] = {s: np.arange(len(array)) for s, array in self._open_all("labels").items()}
+        ids: dict[Split, Array] = {s: np.arange(len(array)) for s, array in self._counted().items()}
         ids |= self._given_ids()
         return next(np.array(a if rows is None else a[rows]) for part, a, rows in self._cut(ids) if part == split)
 
     def _task(self, labels: Mapping[Split, Array]) -> Task:
+        if self._predicts and not labels and self.loss == "cross_entropy" and self.num_outputs is None:
+            raise ConfigError("dataset.num_outputs: expected the number of classes, which data without labels lacks")
         return make_task(self.loss, self.num_outputs, *labels.values())
 
     def _file(self, split: Split, name: str) -> Path:
@@ -151,6 +165,17 @@ class Bundle(Dataset):
 
     def _open_all(self, name: str) -> dict[Split, Array]:
         return {split: _open(self._file(split, name)) for split in self._stored()}
+
+    def _given_labels(self) -> dict[Split, Array]:
+        """Map the labels: of all splits, or for a prediction of those that have any."""
+        files = {split: self._file(split, "labels") for split in self._stored()}
+        return {split: _open(file) for split, file in files.items() if not self._predicts or file.exists()}
+
+    def _counted(self) -> dict[Split, Array]:
+        """Return arrays with one row per sample of each split: the labels or, without, the first party's features."""
+        labels = self._given_labels()
+        lacking = any(split not in labels for split in self._stored())
+        return {**(self._open_all(self._party_names()[0]) if lacking else {}), **labels}
 
     def _given_ids(self) -> dict[Split, Array]:
         files = {split: self._file(split, "ids") for split in self._stored()}
@@ -193,12 +218,13 @@ class Bundle(Dataset):
                 )
         return arrays
 
-    def _check_rows(self, arrays: Mapping[Split, Array], name: str, labels: Mapping[Split, Array]) -> None:
+    def _check_rows(self, arrays: Mapping[Split, Array], name: str, counted: Mapping[Split, Array]) -> None:
         for split, array in arrays.items():
-            if len(array) != len(labels[split]):
+            if len(array) != len(counted[split]):
+                other = "labels" if self._file(split, "labels").exists() else self._party_names()[0]
                 raise DataError(
                     f"{self._file(split, name)}: has {len(array)} rows,"
-                    f" but {self._file(split, 'labels')} has {len(labels[split])}"
+                    f" but {self._file(split, other)} has {len(counted[split])}"
                 )
 
     def _cut(self, stored: Mapping[Split, Array]) -> Iterator[tuple[Split, Array, IdArray | None]]:

@@ -82,6 +82,7 @@ class Table(Dataset):
         self.parties, self.files = self._listed or None, self._paths if self.files else None
         self._refuse_shared(self._listed)
         self._fitted: dict[str, Fitted] = {}
+        self._predicts = False
         self._label_key = {self.label: "dataset.label"}
         self._id_key = {self.id: "dataset.id"} if self.id else {}
 
@@ -92,8 +93,9 @@ class Table(Dataset):
             header(file, columns[name] | self._id_key)
         self._refuse_shared(columns)
         file = self._labels_path()
-        labels, task = self._decode(file, read(file, self._label_key))
-        sizes = {split: len(rows) for split, rows in self._rows(len(labels)).items()}
+        table = read(file, self._row_key(file))
+        task = self._decode(file, table)[1] if self._is_labelled(file) else self._saved_task()
+        sizes = {split: len(rows) for split, rows in self._rows(table.num_rows).items()}
         return Outline(tuple(self._paths), sizes, task, "files")
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
@@ -113,6 +115,12 @@ class Table(Dataset):
             features_nf = scaled(features_nf, fitted)
         return {split: ArrayFeatures(features_nf, dtype, rows[split], fitted) for split in rows}
 
+    def for_prediction(self, num_outputs: int | None) -> Table:
+        """Return this dataset for a saved model; the label column may be missing."""
+        again = copy.copy(self)
+        again._predicts, again.num_outputs = True, self.num_outputs or num_outputs
+        return again
+
     def with_fitted(self, fitted: Mapping[str, Fitted]) -> Table:
         """Return this dataset with the scaling of an earlier run."""
         again = copy.copy(self)
@@ -122,8 +130,10 @@ class Table(Dataset):
     def labels(self) -> Mapping[Split, LabelArray]:
         """Read the labels, and refuse IDs that occur twice."""
         file = self._labels_path()
-        table = read(file, self._label_key | self._id_key)
+        table = read(file, self._row_key(file) | self._id_key)
         self._row_of_ids(file, table)
+        if not self._is_labelled(file):
+            return {}
         labels, task = self._decode(file, table)
         checked = task.check_labels(labels, f"{file}: column '{self.label}'")
         return {split: checked[rows] for split, rows in self._rows(len(checked)).items()}
@@ -131,7 +141,7 @@ class Table(Dataset):
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
         """Return the IDs of a split's samples as text, or their row numbers where no ID column is named."""
         file = self._labels_path()
-        table = read(file, self._label_key | self._id_key)
+        table = read(file, self._row_key(file) | self._id_key)
         ids = np.array(list(self._row_of_ids(file, table)) or range(table.num_rows))
         return ids[self._rows(len(ids))[split]]
 
@@ -204,10 +214,25 @@ class Table(Dataset):
             raise ConfigError(
                 f"dataset.labels_file: parties {parties} both have a column '{self.label}'; name the file that counts"
             )
-        for file in holders:
+        for file in holders or (self._paths.values() if self._predicts else ()):
             return file
         known = [column for header in headers.values() for column in header]
         raise ConfigError(f"dataset.label: no file has a column '{self.label}'{near_match(self.label, known)}")
+
+    def _is_labelled(self, file: Path) -> bool:
+        """Whether the file has labels; only for a prediction it need not."""
+        return not self._predicts or self.label in header(file, {})
+
+    def _row_key(self, file: Path) -> dict[str, str]:
+        """Return columns that tell how many rows a file has: the label or, without, those of a party."""
+        if self._is_labelled(file):
+            return self._label_key
+        return next((self._columns(name) for name, own in self._paths.items() if own == file), self._id_key)
+
+    def _saved_task(self) -> Task:
+        if self.loss == "cross_entropy" and self.num_outputs is None:
+            raise ConfigError("dataset.num_outputs: expected the number of classes, which data without labels lacks")
+        return Task(self.loss, self.num_outputs or 1)
 
     def _decode(self, file: Path, table: Any) -> tuple[LabelArray, Task]:
         """Return the labels as numbers, and what they mean; only :meth:`labels` checks their range."""

@@ -92,6 +92,7 @@ class SummaryObserver(Observer):
             "wall_s": round(wall_s, 3),
             "setup_s": round(setup_s, 3),
             "seed": x.shared.seed,
+            "num_outputs": x.shared.outline.task.num_outputs,
             "metric": x.target.metric,
             "final": self._final(),
             "target": x.target.value,
