@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +22,7 @@ from flexray.build_devices import described
 from flexray.devices import Compute, borrowed_flags, get_flags, reproducible, set_flags
 from flexray.errors import UserError
 from flexray.messages import Ended, EvalRecord, RoundRecord
+from flexray.run import run_command
 from flexray.runtime.inprocess import borrowed_torch
 
 ELSEWHERE = "lazy"
@@ -250,3 +252,14 @@ def test_real_seconds_wait_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     Clock().now()
     assert waited == [1]
     assert devices.synchronize.__module__ == "flexray.devices"
+
+
+def test_the_command_says_where_it_computed(tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    small = ["cluster=inline", "progress=false", "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8"]
+    run = [*small, "rounds=1", f"hydra.run.dir={tmp_path}", "precision=bf16"]
+    assert run_command([*run, "device=cuda"]) == 2
+    assert not (tmp_path / "summary.json").exists()
+    assert run_command(run) == 0
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert (summary["device"], summary["precision"]) == ("cpu", "bf16")
