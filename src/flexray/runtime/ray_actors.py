@@ -138,5 +138,8 @@ def unwrap(error: RayError) -> FlexrayError:
     if isinstance(cause, LOST):
         reason = " ".join(str(cause).split())
         name = re.search(r"\bname: (\S+)", reason)
-        return LostProcessError(name[1] if name else "a host", "its process", f"died: {reason[:300]}")
+        why = re.search(r"The actor is dead because ([^.]*)", reason)
+        return LostProcessError(
+            name[1] if name else "a host", "its process", f"died: {why[1] if why else reason[:300]}", reason
+        )
     return ParticipantError("a host", "a call", f"{type(cause).__name__}: {cause}", str(error))

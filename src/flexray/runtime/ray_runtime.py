@@ -22,13 +22,19 @@ from flexray.errors import LostProcessError, ResourceError
 from flexray.experiment import Experiment
 from flexray.messages import Record, Snapshot
 from flexray.runtime.environment import environment, worker_path
+from flexray.runtime.janitor import TemporaryHome
 from flexray.runtime.ray_actors import DriverActor, HostActor, unwrap
 from flexray.runtime.resources import MachineLock, check_reachable, check_total, demands, shortage, sum_of
 
 RESERVE_TIMEOUT_S = 8.0
+SETUP_TIMEOUT_S = 300.0
+"""Longest time until the first record, in which processes start and data is read."""
+REPLY_TIMEOUT_S = 5.0
+"""How soon an idle process answers; one that does not is replaced."""
 LOCAL_RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # the run is what the user waits for
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of calls whose results nobody reads any more after a process was lost
     "RAY_event_stats": "0",  # bookkeeping about every call, that nobody reads here
 }
 
@@ -50,7 +56,10 @@ class RayCluster:
         self._group: PlacementGroup | None = None
         self._actors: list[Any] = []
         self._driver: Any = None
+        self._bundles: list[dict[str, float]] = []
+        self._nodes = frozenset[str]()
         self._machine = MachineLock()
+        self._home: TemporaryHome | None = None
 
     def run(
         self,
@@ -83,8 +92,12 @@ class RayCluster:
                     yield detached(record) if isinstance(record, Snapshot) else record
             ray.get([actor.clear.remote() for actor in self._actors], timeout=stall_timeout_s)
         except RayError as error:
-            self._drop_hosts()
-            raise unwrap(error) from None
+            failure = unwrap(error)
+            if isinstance(failure, LostProcessError):
+                self._replace_lost(plan)
+            else:
+                self._drop_hosts()
+            raise failure from None
         except BaseException:
             self._drop_hosts()
             raise
@@ -92,9 +105,11 @@ class RayCluster:
     @staticmethod
     def _arrivals(batches: Any, stall_timeout_s: float | None) -> Iterator[list[Record]]:
         """Yield the driver's batches of records; after too long a silence, give it up."""
+        patience_s = None if stall_timeout_s is None else max(stall_timeout_s, SETUP_TIMEOUT_S)
         while True:
-            if not ray.wait([batches], timeout=stall_timeout_s)[0]:
-                raise LostProcessError("the run", "its processes", f"nothing happened for {stall_timeout_s:g} s")
+            if not ray.wait([batches], timeout=patience_s)[0]:
+                raise LostProcessError("the run", "its processes", f"nothing happened for {patience_s:g} s")
+            patience_s = stall_timeout_s
             try:
                 reference = next(batches)
             except StopIteration:
@@ -113,6 +128,9 @@ class RayCluster:
         if self._plan is not None:
             ray.shutdown()
             self._plan = None
+        if self._home is not None:
+            self._home.release()
+            self._home = None
         self._machine.release()
 
     def _connect(self, plan: ClusterPlan) -> None:
@@ -132,11 +150,14 @@ class RayCluster:
         common = {"log_to_driver": True, "logging_level": logging.WARNING, "configure_logging": False}
         try:
             if plan.kind == "ray":
-                runtime_env = {"env_vars": {"PYTHONPATH": worker_path()}}
+                variables = {"PYTHONPATH": worker_path(), "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
+                runtime_env = {"env_vars": variables}
                 ray.init(address=plan.address, runtime_env=runtime_env, **common)
             else:
                 with environment(PYTHONPATH=worker_path(), **LOCAL_RAY):
-                    ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common)
+                    self._home = TemporaryHome()
+                    home = self._home.path
+                    ray.init(address="local", num_cpus=cpus, include_dashboard=False, _temp_dir=home, **common)
         except (ConnectionError, RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise ResourceError(f"cluster.address: cannot use Ray at '{plan.address}': {reason}") from error
@@ -150,18 +171,44 @@ class RayCluster:
         if self._hosts_key == key:
             return
         self._drop_hosts()
-        bundles = self._reserve(specs)
-        driver, *hosts = (self._options(i, spec, bundles[i]) for i, spec in enumerate(specs))
-        host_class, driver_class = ray.remote(HostActor), ray.remote(DriverActor)
-        self._driver = driver_class.options(max_concurrency=2, **driver).remote(plan.driver.name)
-        self._actors = [
-            host_class.options(**options).remote(spec.name, plan.threads)
-            for options, spec in zip(hosts, plan.hosts, strict=True)
-        ]
+        self._bundles = self._reserve(specs)
+        self._driver = self._start_driver(plan)
+        self._actors = [self._start_host(plan, place) for place in range(len(plan.hosts))]
         self._hosts_key = key
+        self._nodes = alive_nodes()
         log.info("starting %d processes: %s", len(specs), ", ".join(spec.name for spec in specs[:8]))
 
-    def _options(self, index: int, spec: HostSpec, bundle: dict[str, float]) -> dict[str, Any]:
+    def _start_driver(self, plan: ClusterPlan) -> Any:
+        options = self._options(0, plan.driver)
+        return ray.remote(DriverActor).options(max_concurrency=2, **options).remote(plan.driver.name)
+
+    def _start_host(self, plan: ClusterPlan, place: int) -> Any:
+        spec = plan.hosts[place]
+        return ray.remote(HostActor).options(**self._options(place + 1, spec)).remote(spec.name, plan.threads)
+
+    def _replace_lost(self, plan: ClusterPlan) -> None:
+        """Start those processes again that died or do not answer; the others stay warm. With a node gone, drop all."""
+        if not self._answers([self._driver.stop.remote()])[0]:
+            ray.kill(self._driver)
+            self._driver = self._start_driver(plan)
+        replaced = []
+        for place, answers in enumerate(self._answers([actor.clear.remote() for actor in self._actors])):
+            if not answers:
+                ray.kill(self._actors[place])
+                self._actors[place] = self._start_host(plan, place)
+                replaced.append(self._actors[place].clear.remote())
+        ready, _ = ray.wait(replaced, num_returns=len(replaced), timeout=SETUP_TIMEOUT_S) if replaced else ([], [])
+        if len(ready) < len(replaced) or alive_nodes() != self._nodes:
+            self._drop_hosts()
+
+    @staticmethod
+    def _answers(calls: list[Any]) -> list[bool]:
+        """Return for each call whether it came back in time and well."""
+        ready, _ = ray.wait(calls, num_returns=len(calls), timeout=REPLY_TIMEOUT_S)
+        return [call in ready and came_back(call) for call in calls]
+
+    def _options(self, index: int, spec: HostSpec) -> dict[str, Any]:
+        bundle = self._bundles[index]
         custom = {key: amount for key, amount in bundle.items() if key not in ("CPU", "GPU")}
         return {
             "name": spec.name,
@@ -191,3 +238,17 @@ class RayCluster:
         if self._group is not None:
             remove_placement_group(self._group)
         self._driver, self._actors, self._group, self._hosts_key = None, [], None, None
+
+
+def alive_nodes() -> frozenset[str]:
+    """Return the nodes of the cluster that are up."""
+    return frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"])
+
+
+def came_back(call: Any) -> bool:
+    """Whether a call that ended did not fail."""
+    try:
+        ray.get(call)
+    except RayError:
+        return False
+    return True
