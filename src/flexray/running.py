@@ -115,26 +115,31 @@ class Execution:
                 return
             except LostProcessError as error:
                 snapshot, mark = self._latest
+                gives_up = len(self.failures) >= safety.max_failures
+                if gives_up and snapshot is None:
+                    raise
                 self.watching.rewind(mark)
                 done = snapshot.round if snapshot else 0
                 self.failures.append(Failure(self._round, done, str(error)))
-                if len(self.failures) > safety.max_failures:
-                    if snapshot is None:
-                        raise
-                    log.error("%s", error)
-                    log.error("given up after %d failures; what is left ends at round %d", len(self.failures), done)
+                log.warning("%s", error)
+                if gives_up and snapshot is not None:
+                    log.error("given up: max_failures is %d; the run ends after round %d", safety.max_failures, done)
+                    self._write(snapshot, mark)
                     yield _what_is_left(snapshot)
                     return
-                log.warning("%s", error)
                 log.warning("lost in round %d; all processes start again after round %d", self._round + 1, done)
+
+    def _write(self, snapshot: Snapshot, mark: Mark) -> None:
+        if self._store is not None:
+            self._store.write(Checkpoint(snapshot, mark, self.config))
 
     def _note(self, record: Record) -> None:
         self.watching.on(record)
         if isinstance(record, Snapshot):
             mark = self.watching.mark()
             self._latest = (record, mark)
-            if record.durable and self._store is not None:
-                self._store.write(Checkpoint(record, mark, self.config))
+            if record.durable:
+                self._write(record, mark)
         elif isinstance(record, RoundRecord):
             now_s = time.monotonic()
             last = self.failures[-1] if self.failures else None

@@ -100,10 +100,10 @@ class Session:
         return summary
 
     def _say_how_to_go_on(self, summary: dict[str, Any], interrupted: bool, folder: Path) -> None:
-        if summary["status"] == "interrupted":
+        if summary["status"] in ("interrupted", "failed"):
             how = f"go on with: python -m flexray.run resume={shlex.quote(os.fspath(folder))}"
             wall = summary["time_unit"] == "seconds"
-            log.warning("interrupted; %s", "a run on clock=wall cannot be resumed" if wall else how)
+            log.warning("%s; %s", summary["status"], "a run on clock=wall cannot be resumed" if wall else how)
         if interrupted and self._sweeping:
             raise KeyboardInterrupt
 
