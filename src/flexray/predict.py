@@ -142,7 +142,7 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
         check_targets(plain, {override.partition("=")[0] for override in overrides})
     plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}, "device": "auto"}
     algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
-    return build(plain, algo, dataset, base_dir, _load_yaml(run_folder / "summary.json"))
+    return build(plain, algo, dataset, base_dir, load_yaml(run_folder / "summary.json"))
 
 
 if __name__ == "__main__":

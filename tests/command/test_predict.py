@@ -198,3 +198,24 @@ def test_a_run_that_does_not_tell_its_classes_asks_for_them(
     assert predict.run_command(command) == 2
     assert capsys.readouterr().err.startswith("flexray: dataset.num_outputs: expected the number of classes, which")
     assert predict.run_command([*command, "dataset.num_outputs=2"]) == 0
+
+
+def test_a_strangers_classes_are_not_imported(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "stranger"
+    shutil.copytree(finished, folder)
+    config, bad = folder / ".hydra" / "config.yaml", tmp_path / "bad"
+    honest = config.read_text(encoding="utf-8")
+    target = "_target_: flexray.models.MLP"
+    assert target in honest
+    evil = honest.replace(target, f"_target_: subprocess.getoutput\n  cmd: touch {bad}")
+    config.write_text(evil, encoding="utf-8")
+    assert predict.run_command([str(folder), "-o", str(tmp_path / "p.csv")]) == 2
+    said = capsys.readouterr().err
+    assert "model._target_: 'subprocess.getoutput' stands in the run folder" in said
+    assert said.count("\n") == 1
+    config.write_text(honest.replace(target, "_target_: torch.nn.Linear"), encoding="utf-8")
+    assert predict.run_command([str(folder), "-o", str(tmp_path / "p.csv"), "trust=true"]) == 2
+    assert "stands in the run folder" not in capsys.readouterr().err
+    assert not bad.exists()
