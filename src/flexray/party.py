@@ -20,7 +20,7 @@ from flexray.messages import FloatArray, Order, Report, Saved, State
 from flexray.models import CNN, MLP, Linear, build_module, takes
 from flexray.participants import ParticipantSpec, Shared, blame, digest, get_state, set_state
 from flexray.phi import Phi
-from flexray.saving import load, save
+from flexray.saving import load, save, with_more
 from flexray.seeds import seed_torch
 from flexray.training import Trainer, trainable
 from flexray.wallclock import paced
@@ -181,8 +181,11 @@ class Party:
 
     def state(self) -> State:
         """Return copies of the model's parameters and buffers, and what the features were fitted to."""
+        return {**get_state(self.model), **self._fitted()}
+
+    def _fitted(self) -> State:
         fitted = getattr(self._features["train"], "fitted", {})
-        return {**get_state(self.model), **{FITTED + key: np.array(value) for key, value in fitted.items()}}
+        return {FITTED + key: np.array(value) for key, value in fitted.items()}
 
     def restore(self, state: State) -> None:
         """Load what :meth:`state` returned."""
@@ -191,8 +194,8 @@ class Party:
         set_state(self.model, own, self.name)
 
     def saved(self) -> Saved:
-        """Return all that outlives a round."""
-        return save(self.model, self._trainer, self.name)
+        """Return all that outlives a round, and what the features were fitted to."""
+        return with_more(save(self.model, self._trainer, self.name), self._fitted())
 
     def resume(self, saved: Saved) -> None:
         """Go on from what :meth:`saved` returned."""

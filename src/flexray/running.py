@@ -19,6 +19,7 @@ from flexray.experiment import Experiment
 from flexray.interrupts import Interrupts
 from flexray.messages import Ended, Record, RoundRecord, Snapshot, Started
 from flexray.observers.base import Mark, Observer
+from flexray.party import FITTED
 from flexray.resuming import check_unchanged
 from flexray.saving import digest_of_saved, model_state
 from flexray.storage import open_storage
@@ -153,7 +154,10 @@ class Execution:
 
 def _what_is_left(snapshot: Snapshot) -> Ended:
     digests = {name: digest_of_saved(saved) for name, saved in snapshot.participants.items()}
-    states = {name: model_state(saved) for name, saved in snapshot.participants.items()}
+    states = {
+        name: {**model_state(saved), **{k: v for k, v in saved.arrays.items() if k.startswith(FITTED)}}
+        for name, saved in snapshot.participants.items()
+    }
     return Ended(snapshot.round, snapshot.sim_time, None, digests, states, "failed")
 
 

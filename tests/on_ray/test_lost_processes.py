@@ -117,7 +117,7 @@ def test_with_nothing_saved_the_loss_is_told(cluster: RayCluster, compose_job: C
 
 
 def descendants(pid: int) -> dict[int, str]:
-    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
     found: dict[int, str] = {}
     todo = [pid]
@@ -142,6 +142,7 @@ def within(seconds: float, condition: Callable[[], Any]) -> bool:
     while time.monotonic() < deadline:
         if condition():
             return True
+        time.sleep(0.05)
     return bool(condition())
 
 
@@ -149,28 +150,32 @@ def within(seconds: float, condition: Callable[[], Any]) -> bool:
 def test_an_ended_command_leaves_no_actor_and_no_folder(ends: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "flexray.run", "hydra.run.dir=out", "progress=false", "epochs=1000",
                "stop_at_target=false", "checkpoint.every=10"]  # fmt: skip
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
+    output = tmp_path / "said.txt"
+    with output.open("w") as file:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=file, stderr=file, start_new_session=True)
     saved = tmp_path / "out" / "checkpoints"
     assert within(100, lambda: process.poll() is not None or len(list(saved.glob("*.json"))) > 1)
     family = descendants(process.pid)
-    (home,) = {found[0] for args in family.values() if (found := re.search(r"/\S*?/flexray-\w{8}(?=/)", args))}
     actors = [pid for pid, args in family.items() if "HostActor" in args or "DriverActor" in args]
+    (home,) = {found[0] for args in family.values() if (found := re.search(r"/\S*?/flexray-\w{8}(?=/)", args))}
     assert len(actors) == 6
+    if ends == "twice":  # or it might end before it is asked once more
+        os.kill(next(pid for pid, args in family.items() if "DriverActor" in args), signal.SIGSTOP)
     if ends == "kill":
         process.kill()
-    for _ in range({"interrupt": 1, "twice": 2, "kill": 0}[ends]):
+    else:
         os.killpg(process.pid, signal.SIGINT)
-        time.sleep(0.01)
-    said, _ = process.communicate(timeout=60)
+    if ends == "twice":
+        assert within(30, lambda: "once more ends at once" in output.read_text())
+        os.killpg(process.pid, signal.SIGINT)
+    process.wait(timeout=90)
+    said = output.read_text()
     assert process.returncode == {"interrupt": 1, "twice": 130, "kill": -signal.SIGKILL}[ends], said
     assert within(10, lambda: not any(map(is_alive, actors)) and not Path(home).exists())
     if ends == "interrupt":
         assert "interrupted; go on with: python -m flexray.run resume=" in said
-    left = len(list(saved.glob("*.json")))
+    assert list(saved.glob("*.json"))
     resumed = [sys.executable, "-m", "flexray.run", "resume=out", "cluster=inline", "rounds=1", "epochs=null"]
     refused = subprocess.run(resumed, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert "it has" in refused.stdout
-    assert left

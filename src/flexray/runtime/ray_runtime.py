@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ from flexray.runtime.resources import MachineLock, check_reachable, check_total,
 RESERVE_TIMEOUT_S = 8.0
 SETUP_TIMEOUT_S = 300.0
 """Longest time until the first record, in which processes start and data is read."""
+NODE_CHECK_S = 2.0
+"""How often to see whether a node is gone while processes start again; Ray itself takes longer to notice."""
 REPLY_TIMEOUT_S = 5.0
 """How soon an idle process answers; one that does not is replaced."""
 LOCAL_RAY = {
@@ -197,9 +200,17 @@ class RayCluster:
                 ray.kill(self._actors[place])
                 self._actors[place] = self._start_host(plan, place)
                 replaced.append(self._actors[place].clear.remote())
-        ready, _ = ray.wait(replaced, num_returns=len(replaced), timeout=SETUP_TIMEOUT_S) if replaced else ([], [])
-        if len(ready) < len(replaced) or alive_nodes() != self._nodes:
+        if not self._all_up(replaced):
             self._drop_hosts()
+
+    def _all_up(self, started: list[Any]) -> bool:
+        """Wait until new processes answer; give up when a node is gone, with the places that it had reserved."""
+        deadline_s = time.monotonic() + SETUP_TIMEOUT_S
+        while started and time.monotonic() < deadline_s:
+            _, started = ray.wait(started, num_returns=len(started), timeout=NODE_CHECK_S)
+            if alive_nodes() != self._nodes:
+                return False
+        return not started and alive_nodes() == self._nodes
 
     @staticmethod
     def _answers(calls: list[Any]) -> list[bool]:
