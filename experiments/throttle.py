@@ -4,6 +4,9 @@
 between c and 0 every few seconds, so that a machine that gets busier or idler meanwhile does not count: for each c,
 ``--seconds`` at c against as many at 0. It prints the share, the wanted 1 - c and the difference, with local iterations
 that are much shorter than the timeout and with such that are longer, and how busy the machine was.
+
+"of computing" is the same share of the time spent in local iterations. On a busy machine it is what the throttle can
+hold: others then compute during the rests, and a throttled party's iterations are quicker than those of an unthrottled.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before")
-    print("iterations    c  party   per s at 0   per s at c   share  wanted  difference   ms each   load")
+    print("iterations    c  party   per s at 0   per s at c   share  wanted  difference   of computing   load")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_data(folder / "data")
@@ -52,7 +55,13 @@ def main() -> int:
                 command += ["dataset.batch_size=256", "speeds=trace", f"speeds.path={trace}", "speeds.advance=time"]
                 command += [f"speeds.sample_units={options.slice}", "speeds.machines=[a,b,server]", "frozen=[server]"]
                 command += [f"max_time={2 * options.seconds}", "rounds=null", "epochs=null", "eval_every=1000000"]
-                command += ["eval_train=false", f"hydra.run.dir={run}", "progress=false", *KINDS[kind]]
+                command += [
+                    "eval_train=false",
+                    "timeline_rounds=1000000",
+                    f"hydra.run.dir={run}",
+                    "progress=false",
+                    *KINDS[kind],
+                ]
                 with contextlib.redirect_stdout(io.StringIO()):
                     if run_command(command):
                         return 1
@@ -80,18 +89,24 @@ def write_trace(folder: Path, c: float, step_s: int) -> Path:
 
 
 def report(kind: str, c: float, run: Path) -> None:
-    """Print a row per party: iterations over seconds of the rounds at c and of those at 0."""
+    """Print a row per party: iterations per second of the rounds at c and of those at 0, and the same of computing."""
     with (run / "rounds.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     duration = np.array([float(row["duration"]) for row in rows])
     tau, utilization = (np.array([json.loads(row[key]) for row in rows]) for key in ("tau", "utilization"))
+    computing = np.zeros((len(rows), len(PARTIES)))
+    for event in json.loads((run / "timeline.json").read_text(encoding="utf-8"))["traceEvents"]:
+        if event["name"] == "compute":  # rests included, which stand for what else the machine does
+            row, k = event["args"]["round"] - 1, event["tid"]
+            computing[row, k] = event["dur"] / 1e6 * (1 - utilization[row, k])
     for k, party in enumerate(PARTIES):
         slow = utilization[:, k] > 0
         rates = [tau[which, k].sum() / duration[which].sum() for which in (~slow, slow)]
-        share = rates[1] / rates[0]
+        busy = [computing[which, k].sum() / duration[which].sum() for which in (~slow, slow)]
+        share, share_busy = rates[1] / rates[0], busy[1] / busy[0]
         print(
             f"{kind:10}  {c:3.1f}  {party:5}  {rates[0]:11.2f}  {rates[1]:11.2f}  {share:6.3f}  {1 - c:6.1f}"
-            f"  {100 * (share - 1 + c):+8.1f} %  {1000 / rates[0]:8.1f}  {os.getloadavg()[0]:5.1f}",
+            f"  {100 * (share - 1 + c):+8.1f} %  {share_busy:13.3f}  {os.getloadavg()[0]:5.1f}",
             flush=True,
         )
 

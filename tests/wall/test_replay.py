@@ -112,3 +112,23 @@ def test_an_unreadable_summary_is_refused(refused, tmp_path: Path, run_folder: R
     first = run_folder("other", "rounds=3")
     (first / "summary.json").write_text(json.dumps({})[:1])
     assert "summary.json: cannot be read as JSON" in refused("", "", f"speeds.path={first}")
+
+
+@pytest.mark.parametrize("algo", ["flex", "vafl"])
+@pytest.mark.parametrize("clock", [("clock=virtual",), ("clock=wall", "timeout=0.02")], ids=["virtual", "wall"])
+def test_a_run_that_diverged_is_repeated_up_to_there(
+    algo: str, clock: tuple[str, ...], bundle: Path, tmp_path: Path
+) -> None:
+    wild = ("lr=1e18", "adaptive.A=1e18", "rounds=30", "eval_every=30")
+    first, again = tmp_path / "first", tmp_path / "again"
+    command = [*SMALL, f"dataset.path={bundle}", f"algo={algo}", *wild[:2], wild[3]]
+    assert run_command([*command, wild[2], f"hydra.run.dir={first}", *clock]) == 1
+    found = summary(first)
+    assert (found["status"], found["rounds"]) == ("diverged", found["divergence"]["round"])
+    assert found["rounds"] < 30
+    assert run_command([*command, f"hydra.run.dir={again}", "speeds=replay", f"speeds.path={first}"]) == 1
+    assert rows(again) == rows(first)
+    same = ["status", "divergence", "rounds", "sim_time"]
+    if (algo, clock[0]) == ("flex", "clock=wall"):
+        same.append("model_digest")  # of the others, rounds and turns that were submitted ahead are in the model
+    assert {key: summary(again)[key] for key in same} == {key: found[key] for key in same}

@@ -12,6 +12,7 @@ from flexray.run import run_command
 
 from .conftest import SMALL, RunFolder, repeated, rows, summary
 
+SLOWER = ("timeout=0.2", "rounds=1")
 FAST = ("clock=wall", "timeout=0.02", "network.t_comm=0.005", "rounds=5")
 
 
@@ -91,10 +92,42 @@ def test_kept_optimizer_state_statistics_and_decay_survive_the_dummy_round(run_f
 
 
 def test_static_rates_come_from_the_dummy_round(run_folder: RunFolder) -> None:
-    first = run_folder("first", "rates=static", "speeds=uniform", *FAST, "optimizer=sgd", "adaptive.A=1")
+    first = run_folder("first", "rates=static", "speeds=uniform", *FAST[:1], *SLOWER, "optimizer=sgd", "adaptive.A=1")
     lr = json.loads(rows(first)[0]["lr"])
     assert all(1 / rate == pytest.approx(round(1 / rate)) and 1 / rate > 20 for rate in lr)
     repeated(run_folder, first, "flex", "optimizer=sgd")
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_dummy_round_is_really_taken_and_gives_the_first_rates(weighted: bool, run_folder: RunFolder) -> None:
+    """Tau of the dummy round is whatever fitted: 1 / rate is a whole number, and rounds begin after its seconds."""
+    plain = ("optimizer=sgd", f"adaptive.weighted={weighted}", f"adaptive.A={1 if weighted else 0.01}")
+    first = run_folder("first", "algo=adaptive", "adaptive.first=dummy", "speeds=google_mean", *plain, *FAST)
+    repeated(run_folder, first, "adaptive", "optimizer=sgd")
+    found, tau = rows(first), taus(first)
+    begun = float(found[0]["sim_time"]) - float(found[0]["duration"])
+    assert begun >= 4 * 0.02 + 0.005
+    rates = [json.loads(row["lr"]) for row in found]
+    if weighted:
+        for rate in rates[0]:
+            assert 1 / rate == pytest.approx(round(1 / rate))
+        assert rates[1:] == [pytest.approx([1 / t for t in row]) for row in tau[:-1]]
+    else:
+        assert rates[0] == [0.01] * 4
+        products = [
+            [round(100 * r * t) for r, t in zip(rate, row, strict=True)]
+            for rate, row in zip(rates[1:], tau[:-1], strict=True)
+        ]
+        assert products == products[:1] * 4  # tau of the dummy round
+
+
+def test_the_timeline_is_in_seconds(run_folder: RunFolder) -> None:
+    first = run_folder("first", *FAST)
+    for folder in (first, repeated(run_folder, first, "flex")):
+        events = json.loads((folder / "timeline.json").read_text())["traceEvents"]
+        assert events[0]["args"]["name"] == "seconds"
+        end = max(event["ts"] + event["dur"] for event in events if event["ph"] == "X")
+        assert end == pytest.approx(1e6 * summary(first)["sim_time"])
 
 
 def test_max_time_is_in_seconds(run_folder: RunFolder) -> None:

@@ -60,16 +60,20 @@ class Counts:
         for kind, count in other.number.items():
             self.add(kind, count, other.first.get(kind, ""))
 
-    def refuse(self) -> None:
-        """Raise for the first fault there is (``--strict``).
+    def refuse(self, source: str) -> None:
+        """Raise for a fault if there is one (``--strict``), preferably for one whose file and line are known.
+
+        Args:
+            source: The file or files, for faults of which only the machine is known.
 
         Raises:
             DataError: There is one.
         """
-        for kind, count in self.number.items():
-            if count and kind not in NO_FAULT:
-                place = self.first.get(kind)
-                raise DataError(f"{f'{place}: ' if place else ''}{KINDS[kind]}: {count:,}; --strict allows none")
+        faults = [kind for kind, count in self.number.items() if count and kind not in NO_FAULT]
+        for kind in sorted(faults, key=lambda kind: ": line " not in self.first.get(kind, "")):
+            place = self.first.get(kind, "")
+            place = place if ": line " in place else f"{source}: {place}".removesuffix(": ")
+            raise DataError(f"{place}: {KINDS[kind]}: {self.number[kind]:,}; --strict allows none")
 
 
 @dataclass(frozen=True)

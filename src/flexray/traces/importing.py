@@ -62,7 +62,7 @@ def import_trace(name: str, request: Request, output: Path, source: str = "", st
             result.machines, result.length = result.machines + 1, len(value_t)
             yield machine, value_t
         if strict:
-            counts.refuse()
+            counts.refuse(shown)
 
     writer.write(rows(), source or _source(name, files), False, counts.number)
     return result
