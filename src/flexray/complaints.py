@@ -131,7 +131,7 @@ def _flatten(node: DictConfig, prefix: str = "") -> Iterator[str]:
     for name, value in node.items_ex(resolve=False):
         key = f"{prefix}{name!s}"
         yield key
-        if isinstance(value, DictConfig) and not value._is_none():
+        if isinstance(value, DictConfig) and not value._is_none() and "default" not in value:  # else by participant
             yield from _flatten(value, f"{key}.")
 
 
