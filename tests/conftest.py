@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,9 @@ def save_bundle(
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
-    """Small tensors are slower on many threads, above all beside another process."""
+    """Small tensors are slower on many threads, above all beside another process; imports need no collecting."""
     torch.set_num_threads(1)
+    gc.freeze()
 
 
 @pytest.fixture
