@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from flexray.errors import DataError, RunFolderError
+from flexray.report.contents import Wanted, make_report
 from flexray.report.folders import find_runs, read_run
 from flexray.report.reading import flatten, read_yaml
 from flexray.report.runs import COMPLETED, DAMAGED, UNFINISHED
-from flexray.report.writing import Wanted, make_report
 from report.made import write_run
 
 

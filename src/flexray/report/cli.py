@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from flexray.errors import ConfigError, FlexrayError
+from flexray.report.contents import Wanted
 from flexray.report.curves import AXES
 from flexray.report.plots import FORMATS
 from flexray.report.published import DATASETS
-from flexray.report.writing import Wanted, write_report
+from flexray.report.writing import write_report
 
 ABOUT = """\
 Makes tables, figures and a page of run folders. Runs that differ in their seeds only are averaged; what was not reached

@@ -122,7 +122,7 @@ def _series(path: Path, unfinished: bool) -> Series:
     number, time, sent = (_numbers(path.name, table, column) for column in ("round", "sim_time", "sent_bytes"))
     lists: dict[str, list[float]] = {}
     tau, lr = (_lists(path.name, table, column, lists) for column in ("tau", "lr"))
-    return Series(number, time, np.cumsum(sent), tau, lr)
+    return Series(number, time, np.cumsum(sent), tau, lr, any(table.get("party", ())))
 
 
 def _evaluations(path: Path, series: Series, unfinished: bool) -> Evaluations:

@@ -28,6 +28,7 @@ class Series:
         sent_bytes_r: Bytes sent until then.
         tau_rp: Local iterations.
         lr_rp: Learning rates.
+        by_turns: Rounds are turns of single parties (VAFL); the others' tau is 0.
     """
 
     number_r: FloatArray
@@ -35,6 +36,7 @@ class Series:
     sent_bytes_r: FloatArray
     tau_rp: list[list[float]]
     lr_rp: list[list[float]]
+    by_turns: bool = False
 
 
 @dataclass(frozen=True)

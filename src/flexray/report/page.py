@@ -1,0 +1,136 @@
+"""The page: one HTML file that needs no network.
+
+Plotly's script and the data lie in it compressed; the browser unpacks them. Its content security policy forbids it to
+load anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import gzip
+import html
+import json
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from string import Template
+from typing import Any
+
+from flexray.report.contents import Report
+from flexray.report.payload import payload
+from flexray.report.runs import DAMAGED, Run
+from flexray.report.schedule import read_schedule
+from flexray.report.tables import Cell, Table
+
+SCRIPTS = ("unpack.js", "numbers.js", "table.js", "figures.js", "curves.js", "schedule.js", "page.js")
+MAX_DATA = 2_700_000
+"""Bytes of packed data; schedules are cut after fewer rounds until it fits, so that the page stays under 5 MB."""
+ROUNDS = (1000, 500, 250, 100, 50, 20, 5, 0)
+
+
+def make_page(report: Report, table: Table) -> str:
+    """Return the page."""
+    return Template(_asset("page.html")).substitute(
+        style=_asset("page.css"),
+        script="\n".join(_asset(name) for name in SCRIPTS),
+        summary=_summary(report),
+        warnings=_warnings(report.warnings),
+        table=_table(table),
+        runs=_runs(report.runs),
+        data=_data(report),
+        plotly=_plotly(),
+    )
+
+
+def _asset(name: str) -> str:
+    return (resources.files("flexray.report") / "page" / name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return _packed(get_plotlyjs().encode())
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+
+
+def _data(report: Report) -> str:
+    schedules = {id(run): read_schedule(run) for run in report.runs if run.status != DAMAGED}
+    packed = ""
+    for rounds in ROUNDS:
+        content = payload(report, schedules, rounds)
+        packed = _packed(json.dumps(content, separators=(",", ":"), allow_nan=False).encode())
+        if len(packed) <= MAX_DATA:
+            break
+    return packed
+
+
+def _summary(report: Report) -> str:
+    runs = report.runs
+    facts = [_many(len(runs), "run"), _many(len(report.groups), "group")]
+    for what, names in (
+        ("algorithm", {run.text("algo") for group in report.groups for run in group.runs}),
+        ("seed", {run.seed for group in report.groups for run in group.runs}),
+    ):
+        facts.append(_many(len(names), what))
+    facts += sorted({run.text("dataset") for group in report.groups for run in group.runs})[:6]
+    return "".join(f"<li>{_text(fact)}</li>" for fact in facts)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _warnings(lines: Sequence[str]) -> str:
+    if not lines:
+        return ""
+    items = "".join(f"<li>{_text(line)}</li>" for line in lines)
+    return f'<section class="warnings" aria-label="What to know first"><ul>{items}</ul></section>'
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col"{_numeric(k, table)}>{_text(t)}</th>' for k, t in enumerate(table.header))
+    rows = []
+    for place, row in enumerate(table.rows):
+        cells = "".join(
+            f'<td{_numeric(k, table)} data-label="{_text(table.header[k])}">{_strong(cell)}</td>'
+            for k, cell in enumerate(row)
+        )
+        kind = ' class="start"' if place in table.starts else ""
+        rows.append(f"<tr{kind}>{cells}</tr>")
+    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
+    body = "".join(rows)
+    return (
+        f'<table id="results"><caption class="hidden">Time, rounds and bytes to target</caption>'
+        f'<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ol class="notes" id="notes">{notes}</ol>'
+    )
+
+
+def _strong(cell: Cell) -> str:
+    return f"<strong>{_text(cell.text)}</strong>" if cell.best else _text(cell.text)
+
+
+def _numeric(place: int, table: Table) -> str:
+    return ' class="number"' if place >= table.numeric else ""
+
+
+def _runs(runs: Iterable[Run]) -> str:
+    titles = ("run", "state", "algorithm", "dataset", "seed", "rounds", "data", "wall s")
+    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
+    rows = []
+    for run in runs:
+        wall_s = run.summary.get("wall_s")
+        wall = f"{wall_s:.1f}" if isinstance(wall_s, float) else ""
+        state = f"{run.status}: {run.fault}" if run.fault else run.status
+        source = f"{run.text('data_source')}{', SYNTHETIC' if run.synthetic else ''}"
+        values = (run.name, state, run.text("algo"), run.text("dataset"), run.seed, f"{run.length:,}", source, wall)
+        cells = "".join(f'<td data-label="{t}">{_text(v)}</td>' for t, v in zip(titles, values, strict=True))
+        rows.append(f'<tr class="{run.status}">{cells}</tr>')
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _text(value: Any) -> str:
+    return html.escape(str(value), quote=True)

@@ -1,0 +1,91 @@
+// The table of results for the runs that the filters leave.
+function element(tag, options = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [key, value] of Object.entries(options)) {
+    if (key === "text") made.textContent = value;
+    else if (key === "style") Object.assign(made.style, value);
+    else made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function plainTable(header, rows, numericFrom = 1) {
+  const kind = (k) => (k >= numericFrom ? { class: "number" } : {});
+  const head = header.map((text, k) => element("th", { scope: "col", text, ...kind(k) }));
+  const body = rows.map((row) => element("tr", {}, ...row.map((text, k) => element("td", { text, ...kind(k) }))));
+  return element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
+}
+
+function colourOf(place) {
+  return `var(--c${place % 8})`;
+}
+
+function bestOf(outcomes, lower) {
+  const means = MEASURES.map((_, k) => outcomes.filter((o) => o.spreads[k]).map((o) => o.spreads[k].mean));
+  const finals = outcomes.filter((o) => o.final).map((o) => (lower ? 1 : -1) * o.final.mean);
+  return (o) => [
+    ...MEASURES.map((_, k) => outcomes.length > 1 && !!o.spreads[k] && o.spreads[k].mean <= Math.min(...means[k])),
+    finals.length > 1 && !!o.final && (lower ? 1 : -1) * o.final.mean <= Math.min(...finals),
+  ];
+}
+
+function showResults(data, chosen) {
+  const table = document.getElementById("results");
+  const titles = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  const lines = data.groups.map((group, g) => ({ group, place: g, ...outcome(chosen.filter((r) => r.group === g && r.counted)) }));
+  const visible = lines.filter((line) => chosen.some((run) => run.group === line.place));
+  const rows = [];
+  let before = null;
+  for (const line of visible) {
+    const rivals = visible.filter((other) => settingKey(data, other.place) === settingKey(data, line.place));
+    const longest = Math.max(...rivals.filter((r) => r.spreads[0]).map((r) => r.spreads[0].mean));
+    const row = resultRow(data, line, bestOf(rivals, line.runs[0]?.lower)(line), longest, titles);
+    if (before !== null && before !== settingKey(data, line.place)) row.className = "start";
+    before = settingKey(data, line.place);
+    rows.push(row);
+  }
+  table.tBodies[0].replaceChildren(...rows);
+}
+
+function settingKey(data, place) {
+  return data.settings[place];
+}
+
+function resultRow(data, line, best, longest, titles) {
+  const cells = line.group.values.map((text) => element("td", {}, element("span", { text })));
+  const named = cells[cells.length - 1].firstChild;
+  cells[cells.length - 1].className = "name";
+  named.prepend(element("i", { class: "dot", "aria-hidden": "true", style: { background: colourOf(data.looks[line.place]) } }));
+  if (line.group.notes.length) {
+    const text = String(data.notes.indexOf(line.place) + 1);
+    named.append(element("a", { class: "note", href: "#notes", "aria-label": `note ${text}: ${line.group.notes.join("; ")}`, title: line.group.notes.join("; "), text }));
+  }
+  const megabytes = line.spreads[2] && { mean: line.spreads[2].mean / 1e6, std: line.spreads[2].std === null ? null : line.spreads[2].std / 1e6 };
+  const time = figure(shown(line.spreads[0]), best[0]);
+  if (line.spreads[0]) time.append(element("span", { class: "bar", "aria-hidden": "true", style: { width: `${(100 * line.spreads[0].mean) / longest}%` } }));
+  cells.push(time, figure(`${line.reached.length}/${line.runs.length}`), figure(shown(line.spreads[1]), best[1]));
+  cells.push(figure(shown(megabytes), best[2]), figure(shown(line.final, 4), best[3]));
+  if (titles.length > cells.length) {
+    const paper = line.group.paper;
+    cells.push(figure(paper ? `${paper[0] === null ? "--" : fixed(paper[0], 0)} (${paper[1]})` : ""));
+  }
+  cells.forEach((cell, k) => cell.setAttribute("data-label", titles[k]));
+  return element("tr", {}, ...cells);
+}
+
+function figure(text, best = false) {
+  const cell = element("td", { class: best ? "number best" : "number" });
+  cell.append(best ? element("strong", { text }) : text);
+  return cell;
+}
+
+function showDifferences(data) {
+  const box = document.getElementById("differences");
+  if (!data.differences.length) {
+    box.replaceChildren(element("p", { class: "hint", text: "Nothing but the seeds." }));
+    return;
+  }
+  const header = ["key", ...data.groups.map((group) => (data.several ? `${group.setting}: ${group.label}` : group.label))];
+  box.replaceChildren(plainTable(header, data.differences, header.length));
+}

@@ -1,0 +1,121 @@
+"""All that the page's scripts need, as plain JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from flexray.metrics import lower_is_better
+from flexray.report.contents import Report
+from flexray.report.grouping import all_values, differing, is_setting, shown
+from flexray.report.plots import label, settings_of
+from flexray.report.published import SOURCE
+from flexray.report.runs import DAMAGED, FloatArray, Run
+from flexray.report.schedule import Schedule, short
+from flexray.report.tables import goal, ordered_columns, versions
+
+MAX_CHANGES = 2000
+"""Changes of tau or rate that are drawn per participant and run; the page says if there were more."""
+
+
+def payload(report: Report, schedules: dict[int, Schedule | None], max_rounds: int) -> dict[str, Any]:
+    """Return the page's data.
+
+    Args:
+        report: What to show.
+        schedules: Of the runs that have one, by the run's id().
+        max_rounds: Rounds of each schedule to show.
+    """
+    places = {id(run): g for g, group in enumerate(report.groups) for run in group.runs}
+    counted = {id(run) for group in report.groups for run in group.counted}
+    titles = {id(g): title for title, groups in settings_of(report.results).items() for g in groups}
+    columns = ordered_columns(report.results)
+    groups = [
+        {
+            "label": label(group),
+            "setting": titles[id(group)],
+            "values": [group.values[c] for c in columns],
+            "notes": list(result.notes),
+            "paper": None if paper is None else [paper.time.mean if paper.time else None, paper.table],
+        }
+        for group, result, paper in zip(report.groups, report.results, report.papers, strict=True)
+    ]
+    runs = []
+    for run in report.runs:
+        about = _about(run)
+        about |= {"group": places.get(id(run), -1), "counted": id(run) in counted}
+        schedule = schedules.get(id(run))
+        about["schedule"] = schedule.packed(max_rounds) if schedule else None
+        runs.append(about)
+    return {
+        "columns": columns, "groups": groups, "runs": runs, "differences": _differences(report), "source": SOURCE,
+    }  # fmt: skip
+
+
+def _about(run: Run) -> dict[str, Any]:
+    found, series = run.reached(), run.series
+    readable = run.status != DAMAGED
+    return {
+        "name": run.name,
+        "status": run.status,
+        "fault": run.fault,
+        "algo": run.text("algo"),
+        "dataset": run.text("dataset"),
+        "seed": run.seed,
+        "metric": run.metric,
+        "target": run.target,
+        "goal": goal(run),
+        "lower": lower_is_better(run.metric),
+        "unit": run.time_unit,
+        "synthetic": run.synthetic,
+        "source": run.text("data_source"),
+        "reached": [found.time, found.rounds, found.sent_bytes] if found else None,
+        "final": run.final,
+        "rounds": run.length,
+        "time": short(float(series.time_r[-1])) if series and run.length else None,
+        "versions": versions(run),
+        "names": run.names,
+        "evals": _evals(run) if readable else None,
+        "turns": bool(series and series.by_turns),
+        "tau": _changes(series.tau_rp, series.by_turns) if readable and series else None,
+        "lr": _changes(series.lr_rp, False) if readable and series else None,
+    }
+
+
+def _evals(run: Run) -> dict[str, Any] | None:
+    e = run.evals
+    if e is None:
+        return None
+    axes = {"time": e.time_e, "rounds": e.round_e, "bytes": e.sent_bytes_e}
+    return {
+        "x": {axis: _numbers(values, 9) for axis, values in axes.items()},
+        "y": {metric: _numbers(values, 5) for metric, values in e.metrics.items()},
+    }
+
+
+def _numbers(values: FloatArray, digits: int) -> list[float | None]:
+    return [short(v, digits) if math.isfinite(v) else None for v in values.tolist()]
+
+
+def _changes(values_rp: Sequence[Sequence[float]], by_turns: bool) -> list[list[list[float]]]:
+    """Return per participant the rounds (1-based) in which its value changed, and the values; last the final round."""
+    result = []
+    for k in range(len(values_rp[0]) if values_rp else 0):
+        rounds: list[float] = []
+        values: list[float] = []
+        for place, row in enumerate(values_rp):
+            idle = by_turns and row[k] == 0
+            if not idle and (not values or row[k] != values[-1]) and len(rounds) < MAX_CHANGES:
+                rounds.append(place + 1)
+                values.append(row[k])
+        result.append([rounds, [short(v) for v in values]])
+    return result
+
+
+def _differences(report: Report) -> list[list[str]]:
+    """Return the keys in which groups differ, with the value in each group."""
+    readable = [run for group in report.groups for run in group.runs]
+    firsts = [all_values(group.runs[0]) for group in report.groups]
+    rows = [[key, *(shown(first[key]) if key in first else "" for first in firsts)] for key in differing(readable)]
+    return sorted(rows, key=lambda row: not is_setting(row[0]))
