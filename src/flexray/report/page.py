@@ -25,7 +25,7 @@ from flexray.report.tables import Cell, Table
 SCRIPTS = ("unpack.js", "numbers.js", "table.js", "figures.js", "curves.js", "schedule.js", "page.js")
 MAX_DATA = 2_700_000
 """Bytes of packed data; schedules are cut after fewer rounds until it fits, so that the page stays under 5 MB."""
-ROUNDS = (1000, 500, 250, 100, 50, 20, 5, 0)
+MAX_ROUNDS = 1000
 
 
 def make_page(report: Report, table: Table) -> str:
@@ -53,19 +53,19 @@ def _plotly() -> str:
     return _packed(get_plotlyjs().encode())
 
 
-def _packed(content: bytes) -> str:
-    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+def _packed(content: bytes, level: int = 9) -> str:
+    return base64.b64encode(gzip.compress(content, level, mtime=0)).decode()
 
 
 def _data(report: Report) -> str:
     schedules = {id(run): read_schedule(run) for run in report.runs if run.status != DAMAGED}
-    packed = ""
-    for rounds in ROUNDS:
+    rounds = MAX_ROUNDS
+    while True:
         content = payload(report, schedules, rounds)
-        packed = _packed(json.dumps(content, separators=(",", ":"), allow_nan=False).encode())
-        if len(packed) <= MAX_DATA:
-            break
-    return packed
+        packed = _packed(json.dumps(content, separators=(",", ":"), allow_nan=False).encode(), 6)
+        if len(packed) <= MAX_DATA or not rounds:
+            return packed
+        rounds = int(0.9 * rounds * MAX_DATA / len(packed))
 
 
 def _summary(report: Report) -> str:

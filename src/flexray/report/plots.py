@@ -78,6 +78,8 @@ def _draw(results: Sequence[Result], metric: str | None, axis: str, paths: Seque
         return
     handles = {text: line for axes in grid.flat for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
     picture.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, frameon=False)
+    picture.draw_without_rendering()
+    picture.set_layout_engine("none")  # the layout is found once, not for every format
     for path in paths:
         try:
             picture.savefig(path, dpi=160, metadata=UNDATED[path.suffix[1:]])
@@ -112,6 +114,7 @@ def _panel(
     unit = {"time": f"time ({run.time_unit})", "rounds": "rounds", "bytes": "sent (MB)"}[axis]
     axes.set(xlabel=unit, ylabel=plain(name))
     axes.set_title(plain(title), fontsize="medium")
+    axes.locator_params(nbins=5)
     axes.grid(color="#dddddd", linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     return drawn

@@ -3,62 +3,87 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from flexray.errors import RunFolderError
 from flexray.report.reading import read_text
-from flexray.report.runs import UNFINISHED, Run
+from flexray.report.runs import UNFINISHED, FloatArray, Run
 
 MICROSECONDS_PER_UNIT = 1000.0
 """As the run's timeline has it: a unit is shown as a millisecond."""
+KINDS = ("compute", "wait", "communicate")
+MAX_KINDS = 26
+DIGITS = 6
+"""Of the longest span; the others have as many decimals."""
 
 
 @dataclass(frozen=True)
-class Event:
-    """A span of one participant's time, in units."""
+class Lane:
+    """The spans of one participant, in order.
 
-    kind: str
-    round: int
-    start: float
-    length: float
+    Args:
+        kinds: A letter per span: a for the first kind, b for the second.
+        rounds: The round of each.
+        gaps: Units between its start and the end of the one before.
+        lengths: Units.
+    """
+
+    kinds: str
+    rounds: list[int]
+    gaps: list[float]
+    lengths: list[float]
+
+    def packed(self, max_rounds: int) -> dict[str, Any]:
+        """Return the spans of the first rounds; rounds as steps from the one before."""
+        end = int(np.searchsorted(self.rounds, max_rounds, side="right"))
+        steps = [int(step) for step in np.diff(self.rounds[:end], prepend=0)]
+        return {"kinds": self.kinds[:end], "steps": steps, "gaps": self.gaps[:end], "lengths": self.lengths[:end]}
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The spans of each participant, in order."""
+    """The lanes of the parties and, last, of the server; ``kinds`` says what there is."""
 
-    lanes: tuple[tuple[Event, ...], ...]
+    kinds: tuple[str, ...]
+    lanes: tuple[Lane, ...]
 
     def packed(self, max_rounds: int) -> dict[str, Any]:
-        """Return kinds and, per lane, letters of kinds, steps of rounds, gaps before spans and lengths.
-
-        A lane is cut after ``max_rounds``, which the page says.
-        """
-        kinds = list(dict.fromkeys(["compute", "wait", "communicate", *(e.kind for lane in self.lanes for e in lane)]))
-        last = max((e.round for lane in self.lanes for e in lane), default=0)
-        lanes = [_packed([e for e in lane if e.round <= max_rounds], kinds) for lane in self.lanes]
-        return {"kinds": kinds, "lanes": lanes, "shown": min(max_rounds, last), "rounds": last}
+        """Return all for the page, cut after ``max_rounds``, which the page says."""
+        last = max((lane.rounds[-1] for lane in self.lanes if lane.rounds), default=0)
+        lanes = [lane.packed(max_rounds) for lane in self.lanes]
+        return {"kinds": list(self.kinds), "lanes": lanes, "shown": min(max_rounds, last), "rounds": last}
 
 
 def read_schedule(run: Run) -> Schedule | None:
     """Return a run's schedule; None if it has none that can be read."""
     try:
         text = read_text(run.folder / "timeline.json")
-        if run.status == UNFINISHED:
-            text = _closed(text)
-        events = json.loads(text)["traceEvents"]
-        lanes: dict[int, list[Event]] = {}
-        for event in events:
-            if event["ph"] == "X":
-                lanes.setdefault(int(event["tid"]), []).append(_event(event))
+        events = json.loads(_closed(text) if run.status == UNFINISHED else text)["traceEvents"]
+        spans = [(e["tid"], e["args"]["round"], e["ts"], e["dur"], e["name"]) for e in events if e["ph"] == "X"]
+        columns = list(zip(*spans, strict=True))
+        places_s, rounds_s, starts_s, lengths_s = (np.array(column, float) for column in columns[:4])
     except (RunFolderError, ValueError, KeyError, TypeError, RecursionError):
         return None
+    names = [str(span[4]) for span in spans]
+    kinds = tuple(dict.fromkeys([*KINDS, *names]))
     count = len(run.names)
-    if not lanes or not 0 <= min(lanes) <= max(lanes) < count:
+    finite = all(np.isfinite(column).all() for column in (places_s, rounds_s, starts_s, lengths_s))
+    if not finite or places_s.min() < 0 or places_s.max() >= count or len(kinds) > MAX_KINDS:
         return None
-    ordered = (sorted(lanes.get(k, ()), key=lambda e: (e.start, e.round)) for k in range(count))
-    return Schedule(tuple(map(tuple, ordered)))
+    letters = {kind: chr(97 + k) for k, kind in enumerate(kinds)}
+    letters_s = np.array([letters[name] for name in names])
+    starts_s, ends_s = _rounded(starts_s / MICROSECONDS_PER_UNIT, lengths_s / MICROSECONDS_PER_UNIT)
+    lanes = []
+    for k in range(count):
+        own = np.flatnonzero(places_s == k)
+        own = own[np.lexsort((rounds_s[own], starts_s[own]))]
+        lanes.append(_lane(letters_s[own].tolist(), rounds_s[own], starts_s[own], ends_s[own]))
+    return Schedule(kinds, tuple(lanes))
 
 
 def _closed(text: str) -> str:
@@ -66,27 +91,25 @@ def _closed(text: str) -> str:
     return text[: text.rfind("}}") + 2] + "]}" if not text.rstrip().endswith("}}}") else text
 
 
-def _event(event: dict[str, Any]) -> Event:
-    start, length = (float(event[key]) / MICROSECONDS_PER_UNIT for key in ("ts", "dur"))
-    return Event(str(event["name"]), int(event["args"]["round"]), start, length)
+def _rounded(starts_s: FloatArray, lengths_s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return starts and ends with as many decimals as the longest span needs for its digits."""
+    longest = float(lengths_s.max(initial=0.0))
+    decimals = DIGITS - math.ceil(math.log10(longest)) if longest > 0 else DIGITS
+    return np.round(starts_s, decimals), np.round(starts_s + lengths_s, decimals)
 
 
-def _packed(lane: list[Event], kinds: list[str]) -> dict[str, Any]:
-    now, round_, steps, gaps, lengths = 0.0, 0, [], [], []
-    for event in lane:
-        gap, length = short(event.start - now), short(event.length)
-        if abs(gap) < 1e-6 * max(1.0, event.start):
-            gap = 0.0
-        now += gap + length
-        steps.append(event.round - round_)
-        round_ = event.round
-        gaps.append(short(gap))
-        lengths.append(length)
-    letters = "".join(chr(97 + min(kinds.index(event.kind), 25)) for event in lane)
-    return {"kinds": letters, "steps": steps, "gaps": gaps, "lengths": lengths}
+def _lane(letters: Sequence[str], rounds_s: FloatArray, starts_s: FloatArray, ends_s: FloatArray) -> Lane:
+    before_s = np.concatenate([[0.0], ends_s[:-1]])[: len(starts_s)]
+    rounds = np.maximum.accumulate(rounds_s.astype(int)).tolist() if len(rounds_s) else []
+    return Lane("".join(letters), rounds, _compact(starts_s - before_s), _compact(ends_s - starts_s))
+
+
+def _compact(values_s: FloatArray) -> list[float]:
+    """Return numbers without the noise of subtraction; whole ones as such, so that they take no room for ``.0``."""
+    return [int(v) if v.is_integer() else v for v in np.round(values_s, 9).tolist()]
 
 
 def short(value: float, digits: int = 6) -> float:
-    """Return a number in fewer digits; whole ones as such, so that they take no room for ``.0``."""
+    """Return a number in fewer digits; whole ones as such."""
     rounded = float(f"{value:.{digits}g}")
-    return int(rounded) if rounded == int(rounded) else rounded
+    return int(rounded) if rounded.is_integer() else rounded
