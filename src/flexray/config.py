@@ -97,6 +97,15 @@ class CheckpointConfig:
 
 
 @dataclass
+class LoggerConfig:
+    """An experiment tracker beside the run folder."""
+
+    kind: str = "none"
+    project: str = "flexray"
+    uri: str | None = None
+
+
+@dataclass
 class RunConfig:
     """The whole configuration of a run."""
 
@@ -110,6 +119,7 @@ class RunConfig:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     clock: ClockConfig = field(default_factory=ClockConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
     lr_decay: DecayConfig = field(default_factory=DecayConfig)

@@ -80,10 +80,12 @@ class Session:
             since = last_checkpoint(job, folder, plain)
             record_configuration(folder, cfg, list(chosen.overrides.task))
         summaries = SummaryObserver(job)
-        watching = Observers([summaries, *_observers(job, folder, keep=since is not None)])
+        place = self._place(job)
+        observers = [*_observers(job, folder, keep=since is not None), *_trackers(cfg, chosen, job)]
+        watching = Observers([summaries, *observers, *self._metrics(job)])
         if since is not None:
             watching.rewind(since.marks)
-        run = Execution(job, self._place(job), watching, folder, as_json(plain))
+        run = Execution(job, place, watching, folder, as_json(plain))
         try:
             run.run(since)
         finally:
@@ -118,6 +120,14 @@ class Session:
             self._cluster = RayCluster()
         place: Place = self._cluster
         return place
+
+    def _metrics(self, job: Job) -> list[Observer]:
+        """Return what feeds the monitoring of the Ray cluster that the job runs on."""
+        if job.cluster.kind == "inline":
+            return []
+        from flexray.observers.cluster_metrics import ClusterMetrics
+
+        return [ClusterMetrics(self._cluster.instruments, _run_name(job))]
 
     def close(self) -> None:
         """Print the table of a sweep and leave the cluster."""
@@ -155,6 +165,24 @@ def _build(cfg: DictConfig, chosen: Any, resume: Resume | None) -> tuple[Job, di
         names = ", ".join(outline.parties[:6]) + (", ..." if len(outline.parties) > 6 else "")
         log.info("%s on %s (%s): %s %s; cluster=%s", algo, dataset, outline.source, many, names, job.cluster.kind)
     return job, whole
+
+
+def _trackers(cfg: DictConfig, chosen: Any, job: Job) -> list[Observer]:
+    """Return what hands the run to an experiment tracker, if one was chosen."""
+    if cfg.logger.kind == "none":
+        return []
+    from flexray.observers.trackers import make_tracker
+    from flexray.observers.tracking import TrackingObserver
+    from flexray.report.reading import flatten
+
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    params = {"name": _run_name(job), **flatten(plain)}
+    folder, base_dir = Path(chosen.runtime.output_dir), Path(chosen.runtime.cwd)
+    return [TrackingObserver(make_tracker(plain["logger"], folder, base_dir, params))]
+
+
+def _run_name(job: Job) -> str:
+    return f"{job.algo}-{job.dataset}-{job.experiment.shared.seed}"
 
 
 def _observers(job: Job, folder: Path, keep: bool) -> list[Observer]:

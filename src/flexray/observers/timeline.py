@@ -73,13 +73,19 @@ def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
     together = record.duration - record.comm_units
     events = []
     for k in shown:
-        busy = min(record.tau[k] * record.unit_times[k], together) if record.tau[k] else 0.0
+        busy = busy_units(record, k)
         about = {"round": record.round, "tau": record.tau[k], "lr": record.lr[k]}
         start = record.start_units
         spans = (("compute", start, busy), ("wait", start + busy, together - busy))
         events += [_event(name, k, begin * scale, length * scale, about) for name, begin, length in spans if length > 0]
         events.append(_event("communicate", k, (start + together) * scale, record.comm_units * scale, about))
     return events
+
+
+def busy_units(record: RoundRecord, place: int) -> float:
+    """Return how long a participant computed in a round."""
+    together = record.duration - record.comm_units
+    return min(record.tau[place] * record.unit_times[place], together) if record.tau[place] else 0.0
 
 
 def _event(name: str, place: int, start: float, length: float, about: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError
+from ray.util.metrics import Counter, Gauge
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -63,6 +64,7 @@ class RayCluster:
         self._nodes = frozenset[str]()
         self._machine = MachineLock()
         self._home: TemporaryHome | None = None
+        self._instruments: dict[str, Any] = {}
 
     def run(
         self,
@@ -125,12 +127,24 @@ class RayCluster:
         if driver is not None:
             driver.stop.remote()
 
+    def instruments(self) -> dict[str, Any]:
+        """Return what Ray exports at every node's Prometheus endpoint, as ``ray_flexray_...``."""
+        if not self._instruments:
+            by_party = ("run", "party")
+            self._instruments = {
+                "rounds": Gauge("flexray_rounds", "Rounds (VAFL: events) done", ("run",)),
+                "tau": Gauge("flexray_tau", "Local iterations in the last round", by_party),
+                "waiting_share": Gauge("flexray_waiting_share", "Part of the last round spent waiting", by_party),
+                "sent_bytes": Counter("flexray_sent_bytes", "Bytes sent", (*by_party, "direction")),
+            }
+        return self._instruments
+
     def close(self) -> None:
         """Leave the cluster; one that this process started ends."""
         self._drop_hosts()
         if self._plan is not None:
             ray.shutdown()
-            self._plan = None
+            self._plan, self._instruments = None, {}
         if self._home is not None:
             self._home.release()
             self._home = None
