@@ -27,10 +27,10 @@ def run_command(arguments: list[str]) -> int:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # a user's own module, also for the console script and with hydra.job.chdir
     config.register()
-    saved, session = sys.argv, Session()
+    saved, session = sys.argv, Session(arguments)
     try:
         if resume := find_resume(arguments):
-            arguments, session = resume.arguments, Session(resume)
+            arguments, session = resume.arguments, Session(resume.arguments, resume)
         sys.argv = [saved[0], *prepare(arguments)]
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(session.run_job)()
     except UserError as error:

@@ -7,6 +7,7 @@ import os
 import shlex
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from flexray.resuming import Resume, as_json, record_configuration
 if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
     from flexray.build import Job
     from flexray.observers.base import Observer
+    from flexray.observers.sweep_progress import SweepProgress
     from flexray.running import Place
 
 log = logging.getLogger("flexray")
@@ -33,12 +35,15 @@ class Session:
     """The jobs of one command: one, or all of a sweep, which share a Ray cluster.
 
     Args:
+        arguments: What was typed, from which the number of jobs is known.
         resume: The run that the command continues.
     """
 
-    def __init__(self, resume: Resume | None = None) -> None:
+    def __init__(self, arguments: Sequence[str] = (), resume: Resume | None = None) -> None:
         self.exit_status = 0
+        self._arguments = arguments
         self._resume = resume
+        self._progress: SweepProgress | None = None
         self._summaries: list[dict[str, Any]] = []
         self._cluster: Any = None
         self._sweeping = False
@@ -47,6 +52,10 @@ class Session:
         """Run one job; report its failure at once and let the next one go on."""
         chosen = HydraConfig.get()
         self._sweeping = chosen.mode is not None and chosen.mode.name == "MULTIRUN"
+        if self._sweeping and cfg.progress and self._progress is None:
+            from flexray.observers.sweep_progress import SweepProgress, count_jobs
+
+            self._progress = SweepProgress(count_jobs(self._arguments))
         try:
             summary = self._run(cfg, chosen)
             self._summaries.append(summary)
@@ -58,6 +67,8 @@ class Session:
             self._fail(explain(error, config_folder()), UserError.exit_status)
         except Exception as error:  # noqa: BLE001 - told in full, and the other jobs of a sweep go on
             self._fail(place_of(error), 1, traceback.format_exc())
+        if self._progress is not None:
+            self._progress.job_ended()
 
     def _fail(self, line: str, exit_status: int, trace: str = "") -> None:
         """Tell once why a job failed: in one line, after the traceback if there is one."""
@@ -81,7 +92,7 @@ class Session:
             record_configuration(folder, cfg, list(chosen.overrides.task))
         summaries = SummaryObserver(job)
         place = self._place(job)
-        observers = [*_observers(job, folder, keep=since is not None), *_trackers(cfg, chosen, job)]
+        observers = [*_observers(job, folder, since is not None, self._progress), *_trackers(cfg, chosen, job)]
         watching = Observers([summaries, *observers, *self._metrics(job)])
         if since is not None:
             watching.rewind(since.marks)
@@ -131,6 +142,8 @@ class Session:
 
     def close(self) -> None:
         """Print the table of a sweep and leave the cluster."""
+        if self._progress is not None:
+            self._progress.stop()
         if self._cluster is not None:
             self._cluster.close()
         if self._sweeping and self._summaries:
@@ -185,7 +198,7 @@ def _run_name(job: Job) -> str:
     return f"{job.algo}-{job.dataset}-{job.experiment.shared.seed}"
 
 
-def _observers(job: Job, folder: Path, keep: bool) -> list[Observer]:
+def _observers(job: Job, folder: Path, keep: bool, sweep: SweepProgress | None) -> list[Observer]:
     """Return what writes the run folder and shows progress; with ``keep``, files go on where they are."""
     from flexray.observers.folder import ModelObserver, TableObserver
     from flexray.observers.terminal import ProgressObserver
@@ -203,5 +216,8 @@ def _observers(job: Job, folder: Path, keep: bool) -> list[Observer]:
         optimizers = [spec.optimizer for spec in (*x.parties, x.shared.server)]
         observers.append(ConstraintObserver(job.smoothness, optimizers))
     if job.progress:
-        observers.append(ProgressObserver(x.target.metric, x.limits.max_time, x.time_unit))
+        bars = sweep.bars if sweep else None
+        observers.append(ProgressObserver(x.target.metric, x.limits.max_time, x.time_unit, shared=bars))
+    if sweep:
+        observers.append(sweep)
     return observers

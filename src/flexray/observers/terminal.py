@@ -7,7 +7,15 @@ import sys
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from flexray.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.observers.base import Observer
@@ -35,15 +43,22 @@ class ProgressObserver(Observer):
         max_time: Limit of time, if the run has no limit in rounds.
         time_unit: What times are told in.
         console: Where to show it.
+        shared: The bars of a sweep, to which this one is added.
     """
 
     def __init__(
-        self, metric: str, max_time: float | None = None, time_unit: str = "units", console: Console | None = None
+        self,
+        metric: str,
+        max_time: float | None = None,
+        time_unit: str = "units",
+        console: Console | None = None,
+        shared: Progress | None = None,
     ) -> None:
         self._metric = metric
         self._max_time = max_time
         self._unit = time_unit
         self._console = console or Console()
+        self._shared = shared
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._by_time = False
@@ -68,11 +83,7 @@ class ProgressObserver(Observer):
             unit = f"{total:g} {self._unit}" if self._by_time else f"{total} rounds"
             log.info("training for %s, %d rounds an epoch", unit, record.rounds_per_epoch)
             return
-        columns = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
-            TimeRemainingColumn(),
-        )  # fmt: skip
-        self._progress = Progress(*columns, console=self._console)
+        self._progress = self._shared or Progress(*progress_columns(), console=self._console)
         self._task = self._progress.add_task(self._unit if self._by_time else "round", total=total, now="")
         self._progress.start()
 
@@ -100,9 +111,24 @@ class ProgressObserver(Observer):
         return f"time {value:.2f} s" if self._unit == "seconds" else f"time {value:.0f}"
 
     def close(self) -> None:  # noqa: D102
-        if self._progress is not None:
+        if self._progress is None:
+            return
+        if self._shared is None:
             self._progress.stop()
-            self._progress = None
+        elif self._task is not None:
+            self._shared.remove_task(self._task)
+        self._progress = None
+
+
+def progress_columns() -> tuple[ProgressColumn, ...]:
+    """Return what a bar shows: name, bar, how many of how many, figures, time left."""
+    return (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[now]}"),
+        TimeRemainingColumn(),
+    )
 
 
 def announce_end(record: Ended) -> None:
