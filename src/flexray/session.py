@@ -92,7 +92,8 @@ class Session:
             record_configuration(folder, cfg, list(chosen.overrides.task))
         summaries = SummaryObserver(job)
         place = self._place(job)
-        observers = [*_observers(job, folder, since is not None, self._progress), *_trackers(cfg, chosen, job)]
+        trackers = _trackers(cfg, chosen, job)  # before files are opened: one may be refused
+        observers = [*trackers, *_observers(job, folder, since is not None, self._progress)]
         watching = Observers([summaries, *observers, *self._metrics(job)])
         if since is not None:
             watching.rewind(since.marks)

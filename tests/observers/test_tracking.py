@@ -126,7 +126,7 @@ def test_a_tracker_that_is_not_installed_is_named(
     monkeypatch.setitem(sys.modules, kind, None)
     assert run(tmp_path, f"logger={kind}") == 2
     message = f"flexray: logger.kind: '{kind}' is not installed here; expected it by: pip install 'flexray[{kind}]'\n"
-    assert capsys.readouterr().out.endswith(message)
+    assert capsys.readouterr().err.endswith(message)
     assert not (tmp_path / "rounds.csv").exists()
 
 
