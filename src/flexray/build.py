@@ -15,6 +15,7 @@ from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
 from flexray.build_checkpoint import Safety, build_safety
 from flexray.build_clock import with_clock
 from flexray.build_cluster import build_cluster
+from flexray.build_dataset import build_dataset
 from flexray.build_devices import with_devices
 from flexray.build_network import bandwidths, wires
 from flexray.build_speeds import build_speeds
@@ -33,7 +34,6 @@ from flexray.values import not_negative, number, participant, positive, resolve,
 Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
 
-BATCH_KEYS = ("batch_size", "replacement", "drop_last")
 OVERRIDES = ("model", "optimizer", "clip_norm", "lr_decay", "resources")
 
 
@@ -110,26 +110,6 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: Mappin
     turns = len(outline.parties) if isinstance(experiment.algorithm, EventAlgorithm) else 1
     safety = build_safety(config, turns, base_dir)
     return Job(algo, dataset, experiment, cluster, rounds, config["progress"], limits, safety)
-
-
-def build_dataset(config: Config, base_dir: Path) -> Dataset:
-    """Build the dataset; relative paths start from ``base_dir``."""
-    node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
-    for key in ("path", "labels_file", "cache", "class_list"):
-        if node.get(key) is not None:
-            node[key] = _absolute(f"dataset.{key}", node[key], base_dir)
-    if isinstance(bert := node.get("bert"), str) and (base_dir / Path(bert).expanduser()).is_dir():
-        node["bert"] = _absolute("dataset.bert", bert, base_dir)
-    if isinstance(node.get("files"), Mapping):
-        node["files"] = {k: _absolute(f"dataset.files.{k}", v, base_dir) for k, v in node["files"].items()}
-    dataset: Dataset = make("dataset", node, Dataset)
-    return dataset
-
-
-def _absolute(key: str, path: Any, base_dir: Path) -> str:
-    if not isinstance(path, str) or not path:
-        raise ConfigError(f"{key}: expected a path, got {shown(path)}")
-    return os.fspath(base_dir / Path(path).expanduser())
 
 
 def _shared(config: Config, data: Dataset, outline: Outline, server: ParticipantSpec) -> Shared:

@@ -132,7 +132,7 @@ def test_a_tracker_that_is_not_installed_is_named(
 
 def test_an_unknown_tracker_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "logger.kind=tensorbord") == 2
-    assert "logger.kind: unknown logger 'tensorbord'; did you mean 'tensorboard'?" in capsys.readouterr().out
+    assert "logger.kind: unknown logger 'tensorbord'; did you mean 'tensorboard'?" in capsys.readouterr().err
 
 
 def test_mlflow_keeps_the_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
