@@ -14,10 +14,10 @@ import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-DEPENDENT = re.compile("predict|replay")
+DEPENDENT = re.compile("predict|replay|resume|report")
 SHELL = [text.splitlines() for kind, text in BLOCKS if kind == "bash"]
 UNITS = [unit for lines in SHELL for unit in ([lines] if DEPENDENT.search("".join(lines)) else [[x] for x in lines])]
-"""Commands that are tested together: a prediction and a replay need the run before them."""
+"""Commands that are tested together: a prediction, a replay and the like need the run before them."""
 MODULES = [text for kind, text in BLOCKS if kind == "python"]
 
 
