@@ -47,7 +47,8 @@ class PictureData(Dataset):
         size: (h, w) of the whole picture, one number for both; None: 224, of the stand-in 32.
         channels: 3 for colours, 1 for shades of grey.
         scale: ``unit`` for values in [0, 1], ``imagenet`` to normalize them as pretrained ResNets expect.
-        augment: Crop and flip training pictures at random, alike at all parties.
+        augment: Crop and flip training pictures at random, alike at all parties; an evaluation of them sees those of
+            epoch 0.
         crop_scale: Smallest and largest part of the area that a random crop takes.
         middle: Part of height and width that is kept of pictures that are not cropped at random.
         parties: Which parties take part, by name, in this order; None: all.
