@@ -69,7 +69,7 @@ def test_damage_is_named_and_not_counted(kind: str, tmp_path: Path, monkeypatch:
     assert [run.status for run in report.runs] == [COMPLETED, DAMAGED]
     assert words in report.runs[1].fault
     assert [r.runs for r in report.results] == [1]
-    assert [w for w in report.warnings if w.startswith("1: damaged, not counted: ") and words in w]
+    assert [w for w in report.warnings if w.startswith("run 1: damaged, not counted: ") and words in w]
     assert not (tmp_path / "pwned").exists()
 
 
@@ -96,7 +96,7 @@ def test_a_run_that_is_still_writing_is_unfinished_and_not_counted(tmp_path: Pat
     (result,) = report.results
     assert result.runs == 1
     assert "not counted, still running or stopped: 1, 2" in result.notes
-    assert "1: still running, or stopped (no summary.json): 3 rounds so far; not counted" in report.warnings
+    assert "run 1: still running, or stopped (no summary.json): 3 rounds so far; not counted" in report.warnings
 
 
 def test_mixed_versions_and_synthetic_data_are_said_first(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_mixed_versions_and_synthetic_data_are_said_first(tmp_path: Path) -> Non
     report = make_report([tmp_path], Wanted())
     assert report.warnings == (
         "SYNTHETIC data or traces in 2 of 3 runs: they say nothing about real data",
-        "mixed versions of torch: 2.14.1 (2 runs), 2.9.0 (1 runs)",
+        "mixed versions of torch, and in how many runs: 2.14.1 (2), 2.9.0 (1)",
     )
     assert report.results[0].notes[0] == "synthetic: generated, not measured, data or trace"
 

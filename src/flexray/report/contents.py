@@ -82,9 +82,10 @@ def _warnings(runs: Sequence[Run]) -> Iterator[str]:
         yield f"SYNTHETIC data or traces in {count} of {len(runs)} runs: they say nothing about real data"
     for run in runs:
         if run.status == DAMAGED:
-            yield f"{run.name}: damaged, not counted: {run.fault}"
+            yield f"run {run.name}: damaged, not counted: {run.fault}"
         elif run.status == UNFINISHED:
-            yield f"{run.name}: still running, or stopped (no summary.json): {run.length:,} rounds so far; not counted"
+            so_far = f"{run.length:,} rounds so far; not counted"
+            yield f"run {run.name}: still running, or stopped (no summary.json): {so_far}"
     yield from _mixed_versions(runs)
 
 
@@ -97,5 +98,5 @@ def _mixed_versions(runs: Sequence[Run]) -> Iterator[str]:
             counts[str(version)] = counts.get(str(version), 0) + 1
     for package, counts in packages.items():
         if len(counts) > 1:
-            listed = ", ".join(f"{version} ({count} runs)" for version, count in sorted(counts.items()))
-            yield f"mixed versions of {package}: {listed}"
+            listed = ", ".join(f"{version} ({count})" for version, count in sorted(counts.items()))
+            yield f"mixed versions of {package}, and in how many runs: {listed}"

@@ -43,7 +43,7 @@ def make_page(report: Report, table: Table) -> str:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("flexray.report") / "page" / name).read_text(encoding="utf-8")
+    return (resources.files("flexray.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 @functools.cache

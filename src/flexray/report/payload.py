@@ -9,11 +9,11 @@ from typing import Any
 from flexray.metrics import lower_is_better
 from flexray.report.contents import Report
 from flexray.report.grouping import all_values, differing, is_setting, shown
-from flexray.report.plots import label, settings_of
+from flexray.report.plots import label, method, settings_of
 from flexray.report.published import SOURCE
 from flexray.report.runs import DAMAGED, FloatArray, Run
 from flexray.report.schedule import Schedule, short
-from flexray.report.tables import goal, ordered_columns, versions
+from flexray.report.tables import goal, ordered_columns, paper_text, versions
 
 MAX_CHANGES = 2000
 """Changes of tau or rate that are drawn per participant and run; the page says if there were more."""
@@ -34,10 +34,11 @@ def payload(report: Report, schedules: dict[int, Schedule | None], max_rounds: i
     groups = [
         {
             "label": label(group),
+            "method": method(group),
             "setting": titles[id(group)],
             "values": [group.values[c] for c in columns],
             "notes": list(result.notes),
-            "paper": None if paper is None else [paper.time.mean if paper.time else None, paper.table],
+            "paper": paper_text(paper),
         }
         for group, result, paper in zip(report.groups, report.results, report.papers, strict=True)
     ]

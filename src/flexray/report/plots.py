@@ -52,10 +52,14 @@ def settings_of(results: Sequence[Result]) -> dict[str, list[Group]]:
     return found
 
 
+def method(group: Group) -> str:
+    """Return what tells a group from the others of its setting; it looks the same in all settings."""
+    return group.label([key for key in group.values if not is_setting(key)])
+
+
 def label(group: Group) -> str:
-    """Return what tells a group from the others of its setting."""
-    columns = [key for key in group.values if not is_setting(key)]
-    return group.label(columns) + (" (synthetic)" if group.synthetic else "")
+    """Return a group's method, and whether its data were generated."""
+    return method(group) + (" (synthetic)" if group.synthetic else "")
 
 
 def _draw(results: Sequence[Result], metric: str | None, axis: str, paths: Sequence[Path]) -> Iterator[Path]:
@@ -63,7 +67,7 @@ def _draw(results: Sequence[Result], metric: str | None, axis: str, paths: Seque
 
     panels = settings_of(results)
     looks = {name: (COLOURS[k % len(COLOURS)], STYLES[k // len(COLOURS) % len(STYLES)])
-             for k, name in enumerate(dict.fromkeys(label(r.group) for r in results))}  # fmt: skip
+             for k, name in enumerate(dict.fromkeys(method(r.group) for r in results))}  # fmt: skip
     across = min(3, len(panels))
     down = math.ceil(len(panels) / across)
     picture = Figure(figsize=(max(5.2, 3.4 * across), 3.0 * down + 0.5), layout="constrained")
@@ -96,7 +100,7 @@ def _panel(
     name = metric or run.metric
     drawn = False
     for group in groups:
-        colour, style = looks[label(group)]
+        colour, style = looks[method(group)]
         curves = [found for member in group.counted if (found := curve(member, name, axis))]
         mean = band(curves)
         if mean is None:

@@ -65,7 +65,7 @@ def make_table(results: Sequence[Result], papers: Sequence[Published | None]) ->
         spreads = [Cell(_shown(m, result.spreads[m]), m in result.best) for m in MEASURES]
         final = Cell(with_deviation(result.final, 4), "final" in result.best)
         cells = (*names, spreads[0], Cell(f"{len(result.reached)}/{result.runs}"), *spreads[1:], final)
-        rows.append((*cells, *([Cell(_paper(paper))] if beside else [])))
+        rows.append((*cells, *([Cell(paper_text(paper))] if beside else [])))
         if place and results[place - 1].group.setting != result.group.setting:
             starts.append(place)
     return Table(header, tuple(rows), frozenset(starts), len(columns), tuple(notes))
@@ -104,7 +104,8 @@ def _shown(measure: str, found: Spread | None) -> str:
     return with_deviation(found)
 
 
-def _paper(found: Published | None) -> str:
+def paper_text(found: Published | None) -> str:
+    """Return the paper's figure and where it stands."""
     return "" if found is None else f"{with_deviation(found.time)} ({found.table})"
 
 

@@ -5,9 +5,9 @@ function distinct(values) {
 
 function prepare(data) {
   const settings = [...new Set(data.groups.map((g) => g.setting))];
-  const labels = [...new Set(data.groups.map((g) => g.label))];
+  const methods = [...new Set(data.groups.map((g) => g.method))];
   data.settings = data.groups.map((g) => settings.indexOf(g.setting));
-  data.looks = data.groups.map((g) => labels.indexOf(g.label));
+  data.looks = data.groups.map((g) => methods.indexOf(g.method));
   data.notes = data.groups.map((_, k) => k).filter((k) => data.groups[k].notes.length);
   data.several = settings.length > 1;
   return data;

@@ -67,8 +67,8 @@ function resultRow(data, line, best, longest, titles) {
   cells.push(time, figure(`${line.reached.length}/${line.runs.length}`), figure(shown(line.spreads[1]), best[1]));
   cells.push(figure(shown(megabytes), best[2]), figure(shown(line.final, 4), best[3]));
   if (titles.length > cells.length) {
-    const paper = line.group.paper;
-    cells.push(figure(paper ? `${paper[0] === null ? "--" : fixed(paper[0], 0)} (${paper[1]})` : ""));
+    cells.push(figure(line.group.paper));
+    cells[cells.length - 1].classList.add("paper");
   }
   cells.forEach((cell, k) => cell.setAttribute("data-label", titles[k]));
   return element("tr", {}, ...cells);
