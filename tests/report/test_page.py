@@ -133,3 +133,16 @@ def test_a_timeline_that_is_still_written_shows_what_is_there(tmp_path: Path) ->
     assert data["runs"][0]["schedule"]["rounds"] == 3
     (folder / "timeline.json").write_text('{"traceEvents": [{"ph": "X"}]}')
     assert json.loads(unpacked(page_of(tmp_path), "data"))["runs"][0]["schedule"] is None
+
+
+def test_schedules_are_cut_before_the_page_gets_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "0", values=[0.1 + k / 1000 for k in range(400)])
+    whole = json.loads(unpacked(page_of(tmp_path), "data"))["runs"][0]["schedule"]
+    assert (whole["shown"], whole["rounds"], len(whole["lanes"][0]["steps"])) == (798, 798, 2 * 798)
+    limit = len(re.findall(r'id="data">([^<]*)<', page_of(tmp_path))[0]) - 200
+    monkeypatch.setattr("flexray.report.page.MAX_DATA", limit)
+    page = page_of(tmp_path)
+    cut = json.loads(unpacked(page, "data"))["runs"][0]["schedule"]
+    assert 0 <= cut["shown"] < cut["rounds"] == 798
+    assert len(cut["lanes"][0]["steps"]) == 2 * cut["shown"]
+    assert len(re.findall(r'id="data">([^<]*)<', page)[0]) <= limit
