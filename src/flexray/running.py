@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -86,6 +88,8 @@ class Execution:
         self._store: CheckpointStore | None = None
         if safety.saves is not None:
             self._store = CheckpointStore(open_storage(safety.address(self.folder)), safety.keep)
+        self._written: Future[None] = Future()
+        self._written.set_result(None)
         self._latest: tuple[Snapshot | None, Mark] = (None, {})
         self._round = 0
         self._last_s = time.monotonic()
@@ -94,13 +98,14 @@ class Execution:
         """Run the job to its end, from a checkpoint or from the beginning."""
         if since is None and self._store is not None:
             self._store.clear()
-        with Interrupts() as interrupts:
+        with ThreadPoolExecutor(1) as self._writer, Interrupts() as interrupts:
             self._latest = (since.snapshot if since else None, self.watching.mark())
             try:
                 for record in self._records():
                     if isinstance(record, Started):
                         interrupts.arm(self.place.stop)
                     self._note(record)
+                self._written.result()
             finally:
                 self.interrupted = interrupts.seen
 
@@ -131,8 +136,12 @@ class Execution:
                 log.warning("lost in round %d; all processes start again after round %d", self._round + 1, done)
 
     def _write(self, snapshot: Snapshot, mark: Mark) -> None:
+        """Write a checkpoint beside the run, which does not wait for the disk; one at a time."""
         if self._store is not None:
-            self._store.write(Checkpoint(snapshot, mark, self.config))
+            self._written.result()  # raises what went wrong there
+            self._written = self._writer.submit(
+                _store, self._store, Checkpoint(snapshot, mark, self.config), self.folder
+            )
 
     def _note(self, record: Record) -> None:
         self.watching.on(record)
@@ -150,6 +159,15 @@ class Execution:
                 last.lost_s = round(now_s - self._last_s, 3)
                 log.warning("back at round %d, %.1f s lost", record.round, last.lost_s)
             self._round, self._last_s = record.round, now_s
+
+
+def _store(store: CheckpointStore, checkpoint: Checkpoint, folder: Path) -> None:
+    """Bring to disk what the run folder has until now, then the checkpoint that counts on it."""
+    for path in (folder / name for name in ("rounds.csv", "evals.csv", "timeline.json")):
+        if path.exists():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+    store.write(checkpoint)
 
 
 def _what_is_left(snapshot: Snapshot) -> Ended:

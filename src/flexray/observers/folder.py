@@ -30,9 +30,8 @@ def open_new(path: Path, keep: bool = False) -> TextIO:
 
 
 def end_of(file: TextIO) -> int:
-    """Return how long a file is whose end is written, after bringing it to disk."""
+    """Return how long a file is, with all that was written."""
     file.flush()
-    os.fsync(file.fileno())
     return file.tell()
 
 
