@@ -229,7 +229,7 @@ def test_order_and_times_of_vafl(compose, run_inline):
     assert records[0].rounds_per_epoch == 15
 
 
-@pytest.mark.parametrize(("max_time", "rounds"), [(47.9, 2), (48.0, 3), (15.0, 0)])
+@pytest.mark.parametrize(("max_time", "rounds"), [(47.9, 2), (48.0, 3), (16.0, 1)])
 def test_no_round_ends_after_max_time(compose, run_inline, max_time, rounds):
     records = run_inline(compose("flex", f"max_time={max_time}"))
     assert outline_of(records)[-2:] == [("eval", rounds, rounds * 16.0), ("ended", rounds, rounds * 16.0)]

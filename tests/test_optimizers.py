@@ -251,3 +251,9 @@ def test_kept_state_belongs_to_one_participant():
         ends.append(w.detach())
     assert not torch.equal(ends[0], torch.ones(3, 1, dtype=F64))
     assert torch.equal(ends[0], ends[1])
+
+
+def test_options_that_are_null_are_left_to_the_class() -> None:
+    assert TorchOptimizer("Adam", momentum=None).options == {}
+    with pytest.raises(ConfigError, match="momentum"):
+        TorchOptimizer("Adam", momentum=0.9)

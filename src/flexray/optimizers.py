@@ -146,7 +146,7 @@ class TorchOptimizer(LocalOptimizer):
     Args:
         name: Class name in ``torch.optim`` (``Adam``) or a full import path.
         keep_state: Keep moments from one round to the next. The default starts each round afresh, as SPEC 2 asks.
-        options: Further arguments of the class, without ``lr``.
+        options: Further arguments of the class, without ``lr``; None leaves one to the class.
     """
 
     in_theory = False
@@ -156,7 +156,7 @@ class TorchOptimizer(LocalOptimizer):
             raise ConfigError(f"optimizer.keep_state: expected true or false, got {keep_state!r}")
         self.name = name
         self.keep_state = keep_state
-        self.options = options
+        self.options = {key: value for key, value in options.items() if value is not None}
         self._kept: torch.optim.Optimizer | None = None
         self._build([torch.zeros(1, 1, requires_grad=True)], lr=0.1)  # a bad name or option is refused here
 

@@ -46,7 +46,8 @@ def prepare(arguments: list[str]) -> list[str]:
 
 
 def _may_grow(argument: str, mappings: Iterable[str]) -> bool:
-    return _is_below(key_of(argument), mappings) or argument.startswith(tuple(f"{key}={{" for key in NAMED))
+    is_mapping = argument.startswith(tuple(f"{key}={{" for key in NAMED)) and argument.endswith("}")
+    return is_mapping or _is_below(key_of(argument), mappings)
 
 
 def key_of(argument: str) -> str:

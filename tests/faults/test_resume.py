@@ -47,7 +47,7 @@ def assert_same(folder: Path, undisturbed: Path) -> None:
         assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
     told, expected = summary(folder), summary(undisturbed)
     assert told["status"] == expected["status"] == "completed"
-    changing = {"wall_s", "setup_s", "resumed_from", "failures"}
+    changing = {"wall_s", "setup_s", "resumed_from", "failures", "peak_memory_mb"}
     assert {k: v for k, v in told.items() if k not in changing} == {
         k: v for k, v in expected.items() if k not in changing
     }
@@ -201,7 +201,7 @@ def test_ones_own_classes_are_used_when_trusted(
     assert start(tmp_path / "undisturbed", mine) == 0
     assert start(tmp_path / "run", mine, "rounds=7") == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 2
-    assert "'ray_models.Normalized' stands in the run folder" in capsys.readouterr().out
+    assert "'ray_models.Normalized' stands in the run folder" in capsys.readouterr().err
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=15", mine]) == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30", "trust=true"]) == 0
     assert_same(tmp_path / "run", tmp_path / "undisturbed")

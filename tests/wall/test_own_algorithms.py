@@ -49,7 +49,7 @@ def test_a_turn_that_would_never_end_is_refused(
 ) -> None:
     command = [*SMALL, f"dataset.path={bundle}", f"hydra.run.dir={tmp_path}", "algo._target_=my_algorithms.Turns"]
     assert run_command([*command, *AT_REST]) == 2
-    (line,) = capsys.readouterr().out.splitlines()
+    (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("flexray: speeds: b is at utilization 1 at 0 s, so its turn would never end; expected a")
 
 
