@@ -34,7 +34,7 @@ from flexray.values import not_negative, number, participant, positive, resolve,
 Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
 
-OVERRIDES = ("model", "optimizer", "clip_norm", "lr_decay", "resources")
+OVERRIDES = ("model", "optimizer", "clip_norm", "lr_decay", "resources", "labels")
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,10 @@ class SpeedsConfig:
 
 @dataclass
 class ClusterConfig:
-    """Where participants live and what they get; null means: what fits the machine."""
+    """Where participants live and what they get; null means: what fits the machine.
+
+    ``labels`` select nodes by Ray's labels, for all parties; ``wait``: seconds to wait for what others have reserved.
+    """
 
     kind: str = "local"
     address: str = "auto"
@@ -77,6 +80,10 @@ class ClusterConfig:
     cpus_driver: float | None = None
     resources: Any = None
     parties_per_actor: int | None = None
+    strategy: str = "pack"
+    labels: Any = None
+    labels_driver: Any = None
+    wait: float = 8.0
 
 
 @dataclass

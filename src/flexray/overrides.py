@@ -20,7 +20,7 @@ from flexray.config import RunConfig
 from flexray.errors import ConfigError, near_match
 
 FLAGS = ("-m", "--multirun", "-h", "--help", "--hydra-help", "--resolve", "-r", "--run")
-OPEN = ("parties", "cluster.resources", "dataset.parties", "dataset.files")
+OPEN = ("parties", "cluster.resources", "cluster.labels", "cluster.labels_driver", "dataset.parties", "dataset.files")
 NAMED = ("lr", "adaptive.A")
 """Keys by participant that files give as mappings, to which a command line may add names."""
 REPLACED = ("dataset", "model", "server", "optimizer")

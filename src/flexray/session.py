@@ -21,6 +21,7 @@ from flexray.config import config_folder
 from flexray.errors import FlexrayError, ParticipantError, UserError
 from flexray.overrides import check_keys, chosen_name, own_keys
 from flexray.resuming import Resume, as_json, record_configuration
+from flexray.runtime.loopback import stay_on_loopback
 
 if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
     from flexray.build import Job
@@ -127,6 +128,8 @@ class Session:
 
             return InlinePlace()
         if self._cluster is None:
+            if job.cluster.kind != "ray":
+                stay_on_loopback()
             from flexray.runtime.ray_runtime import RayCluster
 
             self._cluster = RayCluster()

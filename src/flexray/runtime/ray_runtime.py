@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
 from ray.util.metrics import Counter, Gauge
-from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from flexray.cluster import ClusterPlan, HostSpec
@@ -26,9 +26,9 @@ from flexray.messages import Record, Snapshot
 from flexray.runtime.environment import environment, worker_path
 from flexray.runtime.janitor import TemporaryHome
 from flexray.runtime.ray_actors import DriverActor, HostActor, unwrap
-from flexray.runtime.resources import MachineLock, check_reachable, check_total, demands, shortage, sum_of
+from flexray.runtime.ray_nodes import reserve
+from flexray.runtime.resources import MachineLock, check_reachable, check_total
 
-RESERVE_TIMEOUT_S = 8.0
 SETUP_TIMEOUT_S = 300.0
 """Longest time until the first record, in which processes start and data is read."""
 NODE_CHECK_S = 2.0
@@ -88,7 +88,7 @@ class RayCluster:
             flexray.errors.ParticipantError: Code of a participant raised.
             flexray.errors.LostProcessError: A process died, or nothing happened for too long.
         """
-        self._connect(plan)
+        self.connect(plan)
         self._ensure_hosts(plan)
         try:
             batches = self._driver.run.remote(experiment, plan.placement, self._actors, saves, since)
@@ -150,7 +150,12 @@ class RayCluster:
             self._home = None
         self._machine.release()
 
-    def _connect(self, plan: ClusterPlan) -> None:
+    def connect(self, plan: ClusterPlan) -> None:
+        """Start or join the Ray that the plan names, and leave any other.
+
+        Raises:
+            flexray.errors.ResourceError: There is none, or the machine is too small.
+        """
         wanted = (plan.kind == "ray", plan.address, plan.num_cpus)
         if self._plan == wanted:
             return
@@ -184,11 +189,11 @@ class RayCluster:
 
     def _ensure_hosts(self, plan: ClusterPlan) -> None:
         specs = (plan.driver, *plan.hosts)
-        key = (specs, plan.threads)
+        key = (specs, plan.threads, plan.strategy)
         if self._hosts_key == key:
             return
         self._drop_hosts()
-        self._bundles = self._reserve(specs)
+        self._group, self._bundles = reserve(plan, specs)
         self._driver = self._start_driver(plan)
         self._actors = [self._start_host(plan, place) for place in range(len(plan.hosts))]
         self._hosts_key = key
@@ -234,27 +239,16 @@ class RayCluster:
 
     def _options(self, index: int, spec: HostSpec) -> dict[str, Any]:
         bundle = self._bundles[index]
-        custom = {key: amount for key, amount in bundle.items() if key not in ("CPU", "GPU")}
+        custom = {key: amount for key, amount in bundle.items() if key not in ("CPU", "GPU", "memory")}
         return {
             "name": spec.name,
             "num_cpus": bundle.get("CPU", 0.0),
             "num_gpus": bundle.get("GPU", 0.0),
+            "memory": bundle.get("memory"),
             "resources": custom or None,
             "enable_task_events": False,
             "scheduling_strategy": PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index),
         }
-
-    def _reserve(self, specs: Sequence[HostSpec]) -> list[dict[str, float]]:
-        """Reserve what all hosts ask for at once, or say what was asked and what there is."""
-        total, free = ray.cluster_resources(), ray.available_resources()
-        bundles = demands(specs, free.get("CPU", 0.0))
-        check_total(specs, total)
-        self._group = placement_group([bundle or {"CPU": 0.001} for bundle in bundles], strategy="PACK")
-        if not self._group.wait(timeout_seconds=RESERVE_TIMEOUT_S):
-            remove_placement_group(self._group)
-            self._group = None
-            raise ResourceError(shortage(specs, sum_of(bundles), free, "free on one node or another"))
-        return [bundle or {"CPU": 0.001} for bundle in bundles]
 
     def _drop_hosts(self) -> None:
         for actor in [self._driver, *self._actors]:

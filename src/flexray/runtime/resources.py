@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import math
 import os
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from flexray.cluster import HostSpec
+from flexray.cluster.fit import Node, demands, describe_nodes
 from flexray.errors import ResourceError
 
 REACH_TIMEOUT_S = 5.0
@@ -56,7 +56,9 @@ def check_reachable(address: str) -> None:
         ) from error
 
 
-def check_total(specs: Sequence[HostSpec], total: dict[str, float], only: Sequence[str] = ()) -> None:
+def check_total(
+    specs: Sequence[HostSpec], total: dict[str, float], only: Sequence[str] = (), nodes: Sequence[Node] = ()
+) -> None:
     """Refuse demands that the whole cluster could not meet; ``only`` limits the check to some resources."""
     asked = sum_of(demands(specs, total.get("CPU", 0.0)))
     short = {
@@ -65,22 +67,10 @@ def check_total(specs: Sequence[HostSpec], total: dict[str, float], only: Sequen
         if amount > total.get(key, 0.0) + 1e-9 and (not only or key in only)
     }
     if short:
-        raise ResourceError(shortage(specs, short, total))
+        raise ResourceError(shortage(specs, short, total, nodes=nodes))
 
 
-def demands(specs: Sequence[HostSpec], free_cpus: float) -> list[dict[str, float]]:
-    """Return the resources of each host; those without a CPU demand share equally what the others leave, at most 1."""
-    open_places = sum(spec.cpus is None for spec in specs)
-    left = max(0.0, free_cpus - sum(spec.cpus or 0.0 for spec in specs))
-    share = min(1.0, math.floor(left / open_places * 1000) / 1000) if open_places else 0.0
-    result = []
-    for spec in specs:
-        wanted = {"CPU": share if spec.cpus is None else spec.cpus, "GPU": spec.gpus, **spec.resources}
-        result.append({key: amount for key, amount in wanted.items() if amount > 0})
-    return result
-
-
-def sum_of(bundles: Sequence[dict[str, float]]) -> dict[str, float]:
+def sum_of(bundles: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Add resources up."""
     total: dict[str, float] = {}
     for bundle in bundles:
@@ -90,12 +80,17 @@ def sum_of(bundles: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def shortage(
-    specs: Sequence[HostSpec], asked: dict[str, float], there: dict[str, float], where: str = "in the cluster"
+    specs: Sequence[HostSpec],
+    asked: dict[str, float],
+    there: dict[str, float],
+    where: str = "in the cluster",
+    nodes: Sequence[Node] = (),
 ) -> str:
     """Return one line that says what was asked for and what there is."""
     wanted = ", ".join(f"{amount:g} {key}" for key, amount in asked.items())
+    by_node = f" ({describe_nodes(nodes, asked, {})})" if len(nodes) > 1 else ""
     found = ", ".join(f"{there.get(key, 0.0):g} {key}" for key in asked)
     return (
         f"cluster: the driver, the server and {len(specs) - 2} party hosts ask for {wanted}, but there are {found}"
-        f" {where}; lower cluster.cpus_per_party (null shares what there is) or use cluster=packed"
+        f" {where}{by_node}; lower cluster.cpus_per_party (null shares what there is) or use cluster=packed"
     )

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from flexray.runtime.base import Placement
 
+STRATEGIES = PACK, SPREAD, STRICT_SPREAD = "pack", "spread", "strict_spread"
+
 
 @dataclass(frozen=True)
 class HostSpec:
@@ -20,12 +22,14 @@ class HostSpec:
         cpus: CPUs it reserves; None takes an equal share of what is left.
         gpus: GPUs or a share of one.
         resources: Custom Ray resources.
+        labels: Of the nodes that it may live on, as Ray's label selectors.
     """
 
     name: str
     cpus: float | None = None
     gpus: float = 0.0
     resources: Mapping[str, float] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class ClusterPlan:
         num_cpus: CPUs that a local Ray is started with; None: all of the machine.
         threads: Threads of each participant.
         gpus: What an ``inline`` run, which has no hosts, was given of GPUs.
+        strategy: How hosts are put on nodes, one of :data:`STRATEGIES`.
+        wait_s: Longest time to wait for what others have reserved.
     """
 
     kind: str
@@ -51,6 +57,8 @@ class ClusterPlan:
     num_cpus: int | None = None
     threads: int = 1
     gpus: float = 0.0
+    strategy: str = PACK
+    wait_s: float = 8.0
 
 
 def place(num_parties: int, parties_per_actor: int) -> Placement:

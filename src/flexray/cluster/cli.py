@@ -1,0 +1,150 @@
+"""``python -m flexray.cluster check [key=value ...]``: the nodes of a cluster, and whether a run fits them.
+
+The keys are those of ``flexray.run``; ``cluster=ray`` unless another choice is given.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+from omegaconf import OmegaConf, open_dict
+from rich.console import Console
+from rich.table import Table
+
+from flexray import config
+from flexray.cluster import ClusterPlan, HostSpec
+from flexray.cluster.fit import Demand, Node, UndecidedError, assign, check_fit, described, share_out
+from flexray.complaints import HYDRA_ERRORS, explain, one_line
+from flexray.errors import ConfigError, FlexrayError, ResourceError
+from flexray.overrides import check_keys, chosen_name, key_of, own_keys, prepare
+from flexray.runtime.resources import check_total, sum_of
+
+USAGE = "usage: python -m flexray.cluster check [key=value ...]"
+GIB = 2**30
+MEMORY = ("memory", "object_store_memory")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line; return 0 if the run fits, 2 if not or for a mistake."""
+    if list(arguments[:1]) != ["check"] or {"-h", "--help"} & set(arguments):
+        print(f"{USAGE}\n\n{__doc__}", file=sys.stdout if {"-h", "--help"} & set(arguments) else sys.stderr)
+        return 0 if {"-h", "--help"} & set(arguments) else 2
+    overrides = list(arguments[1:])
+    try:
+        plan = _plan(overrides)
+        nodes = _nodes(plan)
+        Console().print(node_table(nodes))
+        verdict = check(plan, nodes)
+    except FlexrayError as error:
+        print(f"flexray: {one_line(str(error))}", file=sys.stderr)
+        return error.exit_status
+    except HYDRA_ERRORS as error:
+        print(f"flexray: {one_line(explain(error, config.config_folder(), overrides))}", file=sys.stderr)
+        return 2
+    print(verdict)
+    return 0
+
+
+def _plan(overrides: list[str]) -> ClusterPlan:
+    """Return what the configuration asks of the cluster."""
+    from flexray.build import build
+
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    if "cluster" not in map(key_of, overrides):
+        overrides = ["cluster=ray", *overrides]
+    config.register()
+    with hydra.initialize_config_dir(str(config.config_folder()), version_base="1.3"):
+        cfg = hydra.compose("config", prepare(overrides), return_hydra_config=True)
+    choices, typed = cfg.hydra.runtime.choices, list(cfg.hydra.overrides.task)
+    with open_dict(cfg):
+        del cfg["hydra"]
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    check_keys(plain)
+    plain = own_keys(plain, typed)
+    algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
+    return build(plain, algo, dataset, Path.cwd()).cluster
+
+
+def _nodes(plan: ClusterPlan) -> list[Node]:
+    """Return the nodes of the cluster to join, or this machine, on which the run would start a Ray of its own."""
+    if plan.kind != "ray":
+        import torch
+
+        cpus = float(plan.num_cpus or os.cpu_count() or 1)
+        memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        total = {"CPU": cpus, "GPU": float(torch.cuda.device_count()), "memory": memory}
+        return [Node("this machine", total, total)]
+    from flexray.runtime.ray_nodes import cluster_nodes
+    from flexray.runtime.ray_runtime import RayCluster
+
+    cluster = RayCluster()
+    try:
+        cluster.connect(plan)
+        return cluster_nodes()
+    finally:
+        cluster.close()
+
+
+def check(plan: ClusterPlan, nodes: Sequence[Node]) -> str:
+    """Print what each process asks for and where it may live; return one line that says that all fit.
+
+    Raises:
+        ResourceError: They do not fit.
+    """
+    if plan.kind == "inline":
+        return "fits: cluster=inline is one process and reserves nothing"
+    specs = (plan.driver, *plan.hosts)
+    check_total(specs, sum_of(node.total for node in nodes), nodes=nodes)
+    check_fit(specs, nodes, plan.strategy)
+    asked = share_out(specs, nodes, plan.strategy)
+    try:
+        places = assign(specs, asked, nodes, plan.strategy, free=True)
+    except UndecidedError:
+        raise ConfigError(
+            "cluster: too many ways to place the processes; Ray will tell at the start of a run"
+        ) from None
+    Console().print(host_table(specs, asked, nodes, places))
+    if places is None:
+        raise ResourceError("cluster: fits the nodes, but not what is free of them now; wait with cluster.wait=SECONDS")
+    used = len(set(places))
+    return f"fits: {len(specs)} processes on {used} of {len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"
+
+
+def node_table(nodes: Sequence[Node]) -> Table:
+    """Return a row per node: what is free of what it has, and its labels."""
+    table = Table(title="nodes (free of total)")
+    for column in ("node", "CPU", "GPU", "memory GiB", "object store GiB", "custom resources", "labels"):
+        table.add_column(column, overflow="fold")
+    for node in nodes:
+        own = sorted(set(node.total) - {"CPU", "GPU", *MEMORY})
+        labels = {key: value for key, value in node.labels.items() if key != "ray.io/node-id"}
+        table.add_row(
+            node.name,
+            *(_free_of(node, key) for key in ("CPU", "GPU")),
+            *(_free_of(node, key, GIB) for key in MEMORY),
+            ", ".join(f"{_free_of(node, key)} {key}" for key in own),
+            described({}, labels) if labels else "",
+        )
+    return table
+
+
+def _free_of(node: Node, key: str, unit: float = 1.0) -> str:
+    return f"{node.free.get(key, 0.0) / unit:.4g} of {node.total.get(key, 0.0) / unit:.4g}"
+
+
+def host_table(
+    specs: Sequence[HostSpec], asked: Sequence[Demand], nodes: Sequence[Node], places: Sequence[int] | None
+) -> Table:
+    """Return a row per process: what it asks for, and a node that has it; Ray may choose another one that has."""
+    table = Table(title="processes")
+    for column in ("process", "asks for", "node"):
+        table.add_column(column, overflow="fold")
+    for place, (spec, demand) in enumerate(zip(specs, asked, strict=True)):
+        table.add_row(spec.name, described(demand, spec.labels), nodes[places[place]].name if places else "--")
+    return table
