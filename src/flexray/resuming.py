@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,14 +46,18 @@ class Resume:
     typed: frozenset[str]
 
 
-def find_resume(arguments: Sequence[str]) -> Resume | None:
-    """Return the run that the command line asks to continue, or None.
+def typed_resume(arguments: Sequence[str]) -> Any:
+    """Return the value of ``resume`` on the command line, or None."""
+    given = [a for a in arguments if key_of(a) == "resume" and "=" in a]
+    return OverridesParser.create().parse_override(given[-1]).value() if given else None
+
+
+def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
+    """Return the run that the command line asks to continue by ``value``, or None.
 
     Raises:
         flexray.errors.UserError: There is no such run, or something typed beside it makes no sense.
     """
-    given = [a for a in arguments if key_of(a) == "resume" and "=" in a]
-    value = OverridesParser.create().parse_override(given[-1]).value() if given else None
     if value is None:
         return None
     if not isinstance(value, str) or not value:
@@ -114,15 +118,18 @@ def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         ConfigError: A key that is not in :data:`FREE` differs.
     """
     old, new = dict(_leaves(before, "")), dict(_leaves(as_json(now), ""))
-    changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key) and not _is_free(key)]
+    changed = changed_keys(before, as_json(now), FREE)
     if changed:
         told = ", ".join(f"{key} (was {old.get(key)!r}, now {new.get(key)!r})" for key in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise ConfigError(f"resume: these keys would change the result: {told}{more}")
 
 
-def _is_free(key: str) -> bool:
-    return any(key == free or key.startswith(f"{free}.") for free in FREE)
+def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str]) -> list[str]:
+    """Return the keys that differ, without those that are ``free`` to."""
+    old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
+    differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    return [key for key in differing if not any(f"{key}.".startswith(f"{name}.") for name in free)]
 
 
 def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:

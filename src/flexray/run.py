@@ -8,11 +8,12 @@ import sys
 import hydra
 
 from flexray import config
+from flexray.again import AUTO, check_folder_is_fixed
 from flexray.complaints import HYDRA_ERRORS, explain, one_line
 from flexray.config import config_folder
 from flexray.errors import UserError
-from flexray.overrides import prepare
-from flexray.resuming import find_resume
+from flexray.overrides import key_of, prepare
+from flexray.resuming import find_resume, typed_resume
 from flexray.session import Session
 
 
@@ -29,7 +30,9 @@ def run_command(arguments: list[str]) -> int:
     config.register()
     saved, session = sys.argv, Session(arguments)
     try:
-        if resume := find_resume(arguments):
+        if (value := typed_resume(arguments)) == AUTO:
+            check_folder_is_fixed(set(map(key_of, arguments)), sweeping=not {"-m", "--multirun"}.isdisjoint(arguments))
+        elif resume := find_resume(value, arguments):
             arguments, session = resume.arguments, Session(resume.arguments, resume)
         sys.argv = [saved[0], *prepare(arguments)]
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(session.run_job)()

@@ -9,16 +9,18 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
+from flexray.again import AUTO, checkpoint_if_any, completed_summary, forget, remember
 from flexray.complaints import explain, one_line, place_of
 from flexray.config import config_folder
 from flexray.errors import FlexrayError, ParticipantError, UserError
+from flexray.mailbox import Mailbox
 from flexray.overrides import check_keys, chosen_name, own_keys
 from flexray.resuming import Resume, as_json, record_configuration
 from flexray.runtime.loopback import stay_on_loopback
@@ -48,17 +50,30 @@ class Session:
         self._summaries: list[dict[str, Any]] = []
         self._cluster: Any = None
         self._sweeping = False
+        self._job = ""
+        self._mailbox: Mailbox | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a launcher copies to another process, which posts its summary; this one collects them."""
+        self._mailbox = self._mailbox or Mailbox()
+        return {**vars(self), "_cluster": None, "_summaries": [], "_progress": None}
+
+    @property
+    def _is_copy(self) -> bool:
+        return self._mailbox is not None and self._mailbox.is_copy
 
     def run_job(self, cfg: DictConfig) -> None:
         """Run one job; report its failure at once and let the next one go on."""
         chosen = HydraConfig.get()
         self._sweeping = chosen.mode is not None and chosen.mode.name == "MULTIRUN"
-        if self._sweeping and cfg.progress and self._progress is None:
+        self._job = f"job {chosen.job.num} ({chosen.job.override_dirname}): " if self._is_copy else ""
+        summary = None
+        if self._sweeping and cfg.progress and self._progress is None and not self._is_copy:
             from flexray.observers.sweep_progress import SweepProgress, count_jobs
 
             self._progress = SweepProgress(count_jobs(self._arguments))
         try:
-            summary = self._run(cfg, chosen)
+            summary = self._completed(cfg, chosen) or self._run(cfg, chosen)
             self._summaries.append(summary)
             if summary["status"] != "completed":
                 self.exit_status = max(self.exit_status, 1)
@@ -68,15 +83,29 @@ class Session:
             self._fail(explain(error, config_folder()), UserError.exit_status)
         except Exception as error:  # noqa: BLE001 - told in full, and the other jobs of a sweep go on
             self._fail(place_of(error), 1, traceback.format_exc())
-        if self._progress is not None:
-            self._progress.job_ended()
+        finally:
+            if self._progress is not None:
+                self._progress.job_ended()
+            if self._mailbox is not None and self._mailbox.is_copy:
+                self._leave_cluster()
+                self._mailbox.post(chosen.job.num, self.exit_status, summary)
+
+    def _completed(self, cfg: DictConfig, chosen: Any) -> dict[str, Any] | None:
+        """Return the summary of this very job if ``resume=auto`` finds it completed."""
+        if cfg.get("resume") != AUTO:
+            return None
+        folder = Path(chosen.runtime.output_dir)
+        summary = completed_summary(folder, cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True)))
+        if summary is not None:
+            log.info("%scompleted before, in %s", self._job, folder)
+        return summary
 
     def _fail(self, line: str, exit_status: int, trace: str = "") -> None:
         """Tell once why a job failed: in one line, after the traceback if there is one."""
         self.exit_status = max(self.exit_status, exit_status)
         if trace:
             log.error("%s", trace.rstrip())
-        log.error("flexray: %s", one_line(line))
+        log.error("flexray: %s%s", self._job, one_line(line))
 
     def _run(self, cfg: DictConfig, chosen: Any) -> dict[str, Any]:
         from flexray.observers.base import Observers
@@ -91,13 +120,16 @@ class Session:
         if self._resume is not None:
             since = last_checkpoint(job, folder, plain)
             record_configuration(folder, cfg, list(chosen.overrides.task))
+        elif plain["resume"] == AUTO:
+            since = checkpoint_if_any(job, folder, plain)
         summaries = SummaryObserver(job)
         place = self._place(job)
         trackers = _trackers(cfg, chosen, job)  # before files are opened: one may be refused
-        observers = [*trackers, *_observers(job, folder, since is not None, self._progress)]
+        observers = [*trackers, *_observers(job, folder, since is not None, self._is_copy, self._progress)]
         watching = Observers([summaries, *observers, *self._metrics(job)])
         if since is not None:
             watching.rewind(since.marks)
+        forget(folder)
         run = Execution(job, place, watching, folder, as_json(plain))
         try:
             run.run(since)
@@ -110,7 +142,11 @@ class Session:
         summary["resumed_from"] = since.snapshot.round if since else None
         summary["failures"] = [vars(failure) for failure in run.failures]
         write_summary(folder, summary)
-        Console().print(summary_table(summary, folder))
+        remember(folder, plain)
+        if self._is_copy:
+            log.info("%s%s in %.1f s, %s", self._job, summary["status"], summary["wall_s"], folder)
+        else:
+            Console().print(summary_table(summary, folder))
         self._say_how_to_go_on(summary, run.interrupted, folder)
         return summary
 
@@ -144,12 +180,19 @@ class Session:
 
         return [ClusterMetrics(self._cluster.instruments, _run_name(job))]
 
+    def _leave_cluster(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
     def close(self) -> None:
         """Print the table of a sweep and leave the cluster."""
         if self._progress is not None:
             self._progress.stop()
-        if self._cluster is not None:
-            self._cluster.close()
+        self._leave_cluster()
+        for exit_status, summary in self._mailbox.take() if self._mailbox is not None else ():
+            self.exit_status, self._sweeping = max(self.exit_status, exit_status), True
+            self._summaries += [summary] if summary else []
         if self._sweeping and self._summaries:
             from flexray.sweep import sweep_table
 
@@ -202,8 +245,8 @@ def _run_name(job: Job) -> str:
     return f"{job.algo}-{job.dataset}-{job.experiment.shared.seed}"
 
 
-def _observers(job: Job, folder: Path, keep: bool, sweep: SweepProgress | None) -> list[Observer]:
-    """Return what writes the run folder and shows progress; with ``keep``, files go on where they are."""
+def _observers(job: Job, folder: Path, keep: bool, quiet: bool, sweep: SweepProgress | None) -> list[Observer]:
+    """Return what writes the run folder and, unless ``quiet``, shows progress; ``keep``: files go on as they are."""
     from flexray.observers.folder import ModelObserver, TableObserver
     from flexray.observers.terminal import ProgressObserver
     from flexray.observers.timeline import TimelineObserver
@@ -219,7 +262,7 @@ def _observers(job: Job, folder: Path, keep: bool, sweep: SweepProgress | None) 
 
         optimizers = [spec.optimizer for spec in (*x.parties, x.shared.server)]
         observers.append(ConstraintObserver(job.smoothness, optimizers))
-    if job.progress:
+    if job.progress and not quiet:
         bars = sweep.bars if sweep else None
         observers.append(ProgressObserver(x.target.metric, x.limits.max_time, x.time_unit, shared=bars))
     if sweep:

@@ -1,0 +1,40 @@
+"""How the jobs of a parallel sweep tell the command what came of them.
+
+A launcher such as joblib copies the session to other processes of this machine, whose summaries would be lost there.
+Each copy posts its own as a JSON file in a temporary folder that the command made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+class Mailbox:
+    """A temporary folder of letters; a copy in another process knows the folder, and only the original removes it."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="flexray-sweep-"))
+        self._owner = os.getpid()
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether this is the mailbox of another process."""
+        return self._owner != os.getpid()
+
+    def post(self, job: int, exit_status: int, summary: dict[str, Any] | None) -> None:
+        """Leave a letter: how a job ended."""
+        path = self._folder / f"{job:06d}.json"
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps({"exit_status": exit_status, "summary": summary}), encoding="utf-8")
+        os.replace(temporary, path)
+
+    def take(self) -> list[tuple[int, dict[str, Any] | None]]:
+        """Return exit status and summary of every job, in their order, and remove the folder."""
+        letters = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(self._folder.glob("*.json"))]
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return [(letter["exit_status"], letter["summary"]) for letter in letters]
