@@ -1,0 +1,155 @@
+"""The cells of an experiment: composed from ``conf/experiment``, run by flexray's command line, each once.
+
+A run folder is named after its whole configuration, so experiments share the cells they have in common, and a changed
+configuration is a new run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import hydra
+import yaml
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+from flexray import config
+from flexray.build_speeds import OTHERS, PAPER
+from flexray.overrides import key_of, prepare
+from flexray.report.grouping import NEUTRAL
+from flexray.run import config_folder, run_command
+
+BASES = {
+    "digits": (), "mosi": ("mosi",), "modelnet10": ("modelnet10_mlp",), "mosei": ("mosei",),
+    "imagenet100": ("imagenet100",), "modelnet40": ("modelnet40",),
+}  # fmt: skip
+"""The Hydra experiments that hold a dataset's own settings."""
+FOLDERS = {name: name for name in BASES} | {"modelnet10": "modelnet10_views"}
+TUNED = Path(__file__).with_name("tuned.yaml")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: its command line, what it varies, and where it is."""
+
+    overrides: tuple[str, ...]
+    axes: dict[str, str]
+    folder: Path
+
+    @property
+    def done(self) -> bool:
+        """Whether the run ended."""
+        return (self.folder / "summary.json").exists()
+
+
+def plan(dataset: str, sweep: Sequence[str], root: Path, data: Path | None, extra: Sequence[str]) -> list[Cell]:
+    """Return the cells that the axes of the Hydra experiments ``sweep`` span on a dataset.
+
+    Args:
+        dataset: A key of ``BASES``.
+        sweep: Names in ``conf/experiment``; their ``hydra.sweeper.params`` are the axes.
+        root: Folder of run folders.
+        data: Folder with a folder per dataset; digits need none.
+        extra: Further overrides; one of an axis replaces it.
+    """
+    chosen = f"+experiment=[{','.join([*BASES[dataset], *sweep])}]"
+    path = [] if dataset == "digits" or data is None else [f"dataset.path={(data / FOLDERS[dataset]).resolve()}"]
+    common = ["cluster=inline", *path]
+    cells = []
+    for axes in _axes([chosen, *common], extra):
+        own = [] if sweep[-1].startswith("grid") else tuned(dataset, [*axes, *sweep])
+        words = (chosen, *_once([*common, *own, *axes, *extra]))
+        name, seed = identity(words)
+        cells.append(Cell(words, dict(word.split("=", 1) for word in axes), root / dataset / name / str(seed)))
+    return cells
+
+
+def _axes(words: Sequence[str], extra: Sequence[str]) -> Iterator[list[str]]:
+    """Yield every combination of the axes, as Hydra's own sweeper makes them."""
+    params = compose([*words, *extra]).hydra.sweeper.params or {}
+    fixed = {key_of(word) for word in extra}
+    texts = [f"{key}={value}" for key, value in params.items() if key not in fixed]
+    yield from BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(texts), None)[0]
+
+
+def _once(words: Sequence[str]) -> list[str]:
+    """Return overrides with each key once; the last one holds."""
+    return list({key_of(word): word for word in words}.values())
+
+
+def tuned(dataset: str, has: Sequence[str]) -> list[str]:
+    """Return the overrides that ``tuned.yaml`` has for a cell."""
+    rules = yaml.safe_load(TUNED.read_text(encoding="utf-8")).get(dataset, [])
+    return [word for rule in rules if set(rule.get("when", [])) <= set(has) for word in rule["set"]]
+
+
+@cache
+def _composed(words: tuple[str, ...]) -> DictConfig:
+    """Return what Hydra composes of a command line, its own part included."""
+    config.register()
+    with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
+        return hydra.compose("config", prepare(list(words)), return_hydra_config=True)
+
+
+def compose(words: Sequence[str]) -> DictConfig:
+    """Return the configuration of a command line: Hydra composes the choices, once; single keys go over it."""
+    parsed = OverridesParser.create().parse_overrides(prepare(list(words)))
+    values = [o for o in parsed if not (config_folder() / o.key_or_group).is_dir()]
+    result = copy.deepcopy(_composed(tuple(o.input_line for o in parsed if o not in values)))
+    for o in values:
+        OmegaConf.update(result, o.key_or_group, o.value(), force_add=o.is_add() or o.is_force_add())
+    return result
+
+
+def identity(words: Sequence[str]) -> tuple[str, int]:
+    """Return ``algorithm-digest`` of a configuration, but for what cannot change its numbers, and its seed."""
+    composed = compose(words)
+    choices = composed.hydra.runtime.choices
+    del composed.hydra
+    plain: Any = OmegaConf.to_container(composed, resolve=True)
+    kept = {key: value for key, value in plain.items() if key not in (*NEUTRAL, "seed")}
+    kept["timeout"] = float(plain["timeout"] or PAPER.get(choices.dataset, OTHERS).timeout_units)
+    kept["dataset"] = {k: v for k, v in plain["dataset"].items() if k not in ("path", "seed")}
+    digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    return f"{choices.algo}-{digest[:10]}", plain["seed"]
+
+
+def run_all(cells: Sequence[Cell], jobs: int) -> list[Path]:
+    """Run what is not there yet, ``jobs`` runs at a time, and return the folders of those that failed."""
+    missing = {cell.folder: cell for cell in cells if not cell.done}
+    failed, started_s, cpu_s = [], time.perf_counter(), 0.0
+    if not missing:
+        return []
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(run_one, cell): cell for cell in missing.values()}
+        for count, future in enumerate(as_completed(running), 1):
+            cell, used_s = running[future], future.result()
+            cpu_s += used_s
+            if not cell.done:
+                failed.append(cell.folder)
+            print(f"[{count}/{len(missing)}] {cell.folder}  {used_s:.1f} s CPU", flush=True)
+    wall_s = time.perf_counter() - started_s
+    print(f"{len(missing)} runs: {wall_s:.0f} s, {cpu_s:.0f} s of CPU time", flush=True)
+    return failed
+
+
+def run_one(cell: Cell) -> float:
+    """Run one cell in this process and return its CPU seconds."""
+    started_s = time.process_time()
+    with contextlib.redirect_stdout(io.StringIO()):
+        run_command([*cell.overrides, "progress=false", f"hydra.run.dir={os.fspath(cell.folder)}"])
+    return time.process_time() - started_s

@@ -1,0 +1,82 @@
+"""Runs read with another communication time, or with another charge for a round.
+
+What a synchronous algorithm computes does not depend on how long its rounds last: another ``t_comm`` moves the
+time axis only, so one run serves all communication times. VAFL's events come in another order, so it is refused.
+
+Shapes: r = rounds, e = evaluations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flexray.errors import DataError
+from flexray.report.runs import FloatArray, Run
+
+
+def with_comm_time(run: Run, t_comm: float) -> Run:
+    """Return a run as it would have been with another communication time: every round by the difference longer.
+
+    Args:
+        run: A run of a synchronous algorithm on the virtual clock, with one ``network.t_comm`` for all parties.
+        t_comm: Round-trip units, at least 0.
+
+    Raises:
+        DataError: The run's numbers depend on its times, or these are not known.
+    """
+    old = run.config.get("network.t_comm")
+    if isinstance(old, bool) or not isinstance(old, (int, float)):
+        raise DataError(f"{run.name}: network.t_comm: expected one number for all parties, got {old!r}")
+    if not 0 <= t_comm < float("inf"):
+        raise DataError(f"t_comm: expected a number of at least 0, got {t_comm:g}")
+    _refuse_dependence(run)
+    dummies = int(run.text("algo") == "adaptive" and run.config.get("adaptive.first") == "dummy")
+    return _moved(run, t_comm - old, dummies, {"network.t_comm": t_comm})
+
+
+def with_round_charge(run: Run, units: float) -> Run:
+    """Return a run read as if each of its rounds had lasted ``units``.
+
+    Raises:
+        DataError: The run is not one of rounds on the virtual clock.
+    """
+    _refuse_turns(run)
+    series, evals = run.series, run.evals
+    if series is None or evals is None:
+        return run
+    times_r, times_e = series.number_r * units, evals.round_e * units
+    return replace(run, series=replace(series, time_r=times_r), evals=replace(evals, time_e=times_e))
+
+
+def _refuse_turns(run: Run) -> None:
+    if run.series is not None and run.series.by_turns:
+        raise DataError(f"{run.name}: {run.text('algo')} has turns, not rounds, whose order depends on their times")
+    if run.time_unit != "units":
+        raise DataError(f"{run.name}: its times are in {run.time_unit}; expected a run on the virtual clock")
+
+
+def _refuse_dependence(run: Run) -> None:
+    """Refuse runs that would have taken other rounds with other times."""
+    _refuse_turns(run)
+    config = run.config
+    if config.get("max_time") is not None:
+        raise DataError(f"{run.name}: max_time is {config['max_time']}, so its length depends on its times")
+    if config.get("speeds.kind") == "trace" and config.get("speeds.advance") == "time":
+        raise DataError(f"{run.name}: speeds.advance=time, so its speeds depend on its times")
+    if config.get("speeds.kind") == "replay":
+        raise DataError(f"{run.name}: speeds=replay, so its times are those of another run")
+
+
+def _moved(run: Run, by_units: float, dummies: int, config: dict[str, float]) -> Run:
+    """Return the run with every round, and what was timed before the first, longer by ``by_units``."""
+    series, evals = run.series, run.evals
+    if series is not None:
+        series = replace(series, time_r=_later(series.time_r, series.number_r, by_units, dummies))
+    if evals is not None:
+        evals = replace(evals, time_e=_later(evals.time_e, evals.round_e, by_units, dummies))
+    return replace(run, series=series, evals=evals, config={**run.config, **config})
+
+
+def _later(time_n: FloatArray, round_n: FloatArray, by_units: float, dummies: int) -> FloatArray:
+    """Return times after ``round_n`` rounds, each longer by ``by_units``; before the first nothing was timed."""
+    return time_n + by_units * (round_n + dummies * (round_n > 0))
