@@ -84,7 +84,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--scale", choices=("small", "paper"), default="small")
     parser.add_argument("--data", type=Path, help="folder with a folder for each dataset")
     parser.add_argument("--only", metavar="DATASET", choices=list(BASES), help="this dataset only")
-    parser.add_argument("--out", type=Path, default=Path("outputs/paper"), help="for runs and results (default: outputs/paper)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("outputs/paper"), help="for runs and results (default: outputs/paper)"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
     parser.add_argument("--make", action="store_true", help="run nothing: make tables and figures of what is there")
     options, extra = parser.parse_known_args(arguments)

@@ -73,8 +73,9 @@ def plan(dataset: str, sweep: Sequence[str], root: Path, data: Path | None, extr
     for axes in _axes([chosen, *common], extra):
         own = [] if sweep[-1].startswith("grid") else tuned(dataset, [*axes, *sweep])
         words = (chosen, *_once([*common, *own, *axes, *extra]))
-        name, seed = identity(words)
-        cells.append(Cell(words, dict(word.split("=", 1) for word in axes), root / dataset / name / str(seed)))
+        name, default = identity(tuple(word for word in words if key_of(word) != "seed"))
+        seed = next((word.split("=", 1)[1] for word in words if key_of(word) == "seed"), str(default))
+        cells.append(Cell(words, dict(word.split("=", 1) for word in axes), root / dataset / name / seed))
     return cells
 
 
@@ -115,7 +116,8 @@ def compose(words: Sequence[str]) -> DictConfig:
     return result
 
 
-def identity(words: Sequence[str]) -> tuple[str, int]:
+@cache
+def identity(words: tuple[str, ...]) -> tuple[str, int]:
     """Return ``algorithm-digest`` of a configuration, but for what cannot change its numbers, and its seed."""
     composed = compose(words)
     choices = composed.hydra.runtime.choices

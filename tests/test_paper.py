@@ -1,0 +1,102 @@
+"""The experiments of the paper: they compose at both scales, share what is equal, and are made of run folders alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "experiments"))
+
+import paper  # noqa: E402
+import paper_runs  # noqa: E402
+
+SEEDS = ["707412115", "1928644128", "16910772", "1263880818", "1445547577"]
+CASES = [(n, d) for n, e in paper.ENTRIES.items() for s in ("small", "paper") for d in e.datasets[s]]
+COUNTS = {"table2": 4, "table3": 7, "figure2": 12, "table4": 10, "figure4": 2}
+"""Cells of one seed."""
+
+
+@pytest.mark.parametrize(("name", "dataset"), CASES, ids=lambda text: text)
+def test_every_experiment_composes(name: str, dataset: str) -> None:
+    for sweep in paper.ENTRIES[name].sweeps_of(dataset):
+        chosen = f"+experiment=[{','.join([*paper_runs.BASES[dataset], *sweep])}]"
+        composed = paper_runs.compose([chosen])
+        choices = composed.hydra.runtime.choices
+        assert choices.dataset == {"modelnet10": "bundle"}.get(dataset, dataset)
+        seeds = composed.hydra.sweeper.params.get("seed", SEEDS[0])
+        assert str(seeds).split(",") == (SEEDS[:1] if "grid" in name else SEEDS)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_cells_are_the_paper_s_with_five_seeds(name: str) -> None:
+    cells = paper.cells_of(name, "digits", Path("runs"), None)
+    assert len({cell.folder for cell in cells}) == len(cells) == 5 * COUNTS[name]
+    assert {cell.folder.name for cell in cells} == set(SEEDS)
+
+
+def test_equal_cells_are_one_run() -> None:
+    found = {n: {c.folder for c in paper.cells_of(n, "digits", Path("runs"), None, ["seed=1"])} for n in COUNTS}
+    assert len(found["table3"] & found["figure2"]) == 6  # all but VAFL at t_comm 10
+    assert len(found["table3"] & found["table4"]) == 2  # a timeout of 20
+    assert not found["figure4"] & found["table3"]
+
+
+def test_the_paper_s_settings_are_those_of_the_specification() -> None:
+    def composed(name: str, dataset: str) -> dict[str, object]:
+        words = [
+            w for w in paper.cells_of(name, dataset, Path("runs"), None, ["seed=1"])[0].overrides if "cluster" not in w
+        ]
+        x = paper_runs.compose(words)
+        return {"t_comm": x.network.t_comm, "timeout": x.timeout, "target": x.target, "B": x.dataset.batch_size}
+
+    assert composed("table3", "mosei") == {"t_comm": 10, "timeout": 20, "target": 0.65, "B": 50}
+    assert composed("table3", "imagenet100") == {"t_comm": 10, "timeout": None, "target": 0.60, "B": 256}
+    assert composed("table4", "modelnet40") == {"t_comm": 10, "timeout": 20, "target": 0.70, "B": 64}
+    assert composed("figure4", "modelnet40") == {"t_comm": 1, "timeout": 10, "target": 0.70, "B": 64}
+    assert composed("figure4", "mosei") == {"t_comm": 1, "timeout": 20, "target": 0.65, "B": 50}
+
+
+def test_a_table_and_its_figure_come_out_byte_identical_from_run_folders_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["table4", "--out", str(tmp_path / "out"), "--only", "digits", "seed=1", "rounds=2", "timeout=20"]
+    cells = paper.cells_of("table4", "digits", tmp_path / "out" / "runs" / "small", None, words[5:])
+    for cell in cells:
+        paper_runs.run_one(cell)
+        assert cell.done
+    monkeypatch.setattr(paper_runs, "run_one", None)  # nothing is run from here on
+    made = []
+    for _ in range(2):
+        assert paper.main(words) == 0
+        made.append({p.name: p.read_bytes() for p in (tmp_path / "out" / "table4-digits").iterdir()})
+    assert made[0] == made[1]
+    assert {"table.md", "table.csv", "table.tex", "target_by_time.svg", "target_by_time.png"} <= set(made[0])
+    assert "as the paper: 30" in made[0]["table.md"].decode()
+    assert "as the paper: 90" in made[0]["table.md"].decode()
+
+
+def test_runs_that_are_missing_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert paper.main(["table2", "--make", "--out", str(tmp_path), "--only", "digits"]) == 1
+    assert "20 of 20 runs are missing" in capsys.readouterr().err
+
+
+def test_data_that_is_missing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert paper.main(["table3", "--data", str(tmp_path), "--only", "mosi"]) == 2
+    assert capsys.readouterr().err == f"flexray: --data: expected a folder with mosi/ in it, got {tmp_path}\n"
+
+
+def test_the_best_of_a_grid_has_the_lowest_training_loss(tmp_path: Path) -> None:
+    cells = paper.cells_of("grid", "digits", tmp_path, None, ["rounds=2", "model=linear", "algo=pbcd"])
+    cells = [cell for cell in cells if cell.axes["lr"] in ("0.003", "0.1")]
+    for cell in cells:
+        paper_runs.run_one(cell)
+    table = paper.make_best("grid", "digits", cells, tmp_path / "best")
+    rows = (tmp_path / "best" / "grid.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[0] == "optimizer.l2,lr,train_loss,test_metric"
+    losses = {tuple(row.split(",")[:2]): float(row.split(",")[2]) for row in rows[1:]}
+    best = min(losses, key=lambda key: losses[key])
+    assert len(losses) == 4
+    assert f"optimizer.l2={best[0]} lr={best[1]}" in table
