@@ -27,6 +27,7 @@ from flexray.runtime.loopback import stay_on_loopback
 
 if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
     from flexray.build import Job
+    from flexray.checkpoint import Checkpoint
     from flexray.observers.base import Observer
     from flexray.observers.sweep_progress import SweepProgress
     from flexray.running import Place
@@ -111,17 +112,14 @@ class Session:
         from flexray.observers.base import Observers
         from flexray.observers.summary import SummaryObserver, summary_table, write_summary
         from flexray.observers.terminal import announce_end
-        from flexray.running import Execution, last_checkpoint
+        from flexray.running import Execution
 
         started_s = time.perf_counter()
         job, plain = _build(cfg, chosen, self._resume)
         folder = Path(chosen.runtime.output_dir)
-        since = None
+        since = self._checkpoint(job, folder, plain)
         if self._resume is not None:
-            since = last_checkpoint(job, folder, plain)
             record_configuration(folder, cfg, list(chosen.overrides.task))
-        elif plain["resume"] == AUTO:
-            since = checkpoint_if_any(job, folder, plain)
         summaries = SummaryObserver(job)
         place = self._place(job)
         trackers = _trackers(cfg, chosen, job)  # before files are opened: one may be refused
@@ -149,6 +147,14 @@ class Session:
             Console().print(summary_table(summary, folder))
         self._say_how_to_go_on(summary, run.interrupted, folder)
         return summary
+
+    def _checkpoint(self, job: Job, folder: Path, config: dict[str, Any]) -> Checkpoint | None:
+        """Return where the job goes on, if it does not begin."""
+        from flexray.running import last_checkpoint
+
+        if self._resume is not None:
+            return last_checkpoint(job, folder, config)
+        return checkpoint_if_any(job, folder, config) if config["resume"] == AUTO else None
 
     def _say_how_to_go_on(self, summary: dict[str, Any], interrupted: bool, folder: Path) -> None:
         if summary["status"] in ("interrupted", "failed"):

@@ -35,9 +35,9 @@ def test_jobs_side_by_side_one_fails_and_the_same_command_again_does_only_what_i
     launcher = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]
     assert run_command([*command, *launcher]) == 1
     get_reusable_executor().shutdown()
-    told = capfd.readouterr().out
-    assert told.count("job 1 (") == 1
-    assert "0 of 2" in told.split("time to target (units)")[1]
+    told = capfd.readouterr()
+    assert told.err.count("flexray: job 1 (") == 1
+    assert "0 of 2" in told.out.split("time to target (units)")[1]
     assert "by intent" in (tmp_path / "out" / "1" / "run.log").read_text()
     before = {job: (tmp_path / "out" / job / "summary.json").read_bytes() for job in "02"}
     (tmp_path / "healed").touch()
