@@ -89,3 +89,33 @@ def test_every_choice_composes(choice: str) -> None:
     config.register()
     with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
         assert hydra.compose("config", [f"+{choice}" if choice.startswith("experiment=") else choice])
+
+
+EXECUTING = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "runpy", "code"}
+"""Modules that run what they read."""
+RESTRICTED = ("data/sentiment/unpickling.py", "runtime/ray_runtime.py", "runtime/ray_actors.py")
+"""Where pickle is used: by a reader that allows plain arrays only; and between our own processes."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=ids)
+def test_nothing_that_is_read_is_executed(path: Path) -> None:
+    """Data, traces and run folders may come from a stranger."""
+    if ids(path) not in RESTRICTED:
+        assert not EXECUTING & {name.split(".")[0] for name in imports(path)}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in (
+                "eval",
+                "exec",
+                "compile",
+                "__import__",
+                "yaml.unsafe_load",
+            )
+            assert not called.endswith(("hydra.utils.instantiate", "hydra.utils.call", "read_pickle")), called
+            allowed = {word.arg: ast.unparse(word.value) for word in node.keywords}
+            loader = [ast.unparse(word.value) for word in node.keywords if word.arg == "Loader"]
+            assert called != "yaml.load" or all("Safe" in name for name in loader or ["none"]), called
+            assert called != "torch.load" or allowed.get("weights_only") == "True", called
+            assert allowed.get("allow_pickle", "False") == "False", called
+            assert allowed.get("shell", "False") == "False", called

@@ -21,7 +21,7 @@ MAX_CONFIG_BYTES = 4 << 20
 MAX_KEYS = 20_000
 MAX_DEPTH = 60
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:
@@ -67,7 +67,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         RunFolderError: It cannot be read, or holds something else than plain data.
     """
     try:
-        content = yaml.load(read_text(path, MAX_CONFIG_BYTES), Loader=_Loader)  # noqa: S506 - a safe loader
+        content = yaml.load(read_text(path, MAX_CONFIG_BYTES), Loader=_SafeLoader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise RunFolderError(f"{path.name}: is not plain YAML: {reason}") from error
