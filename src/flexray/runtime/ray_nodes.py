@@ -12,12 +12,12 @@ from ray._private.state import available_resources_per_node  # no public functio
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 
 from flexray.cluster import ClusterPlan, HostSpec
-from flexray.cluster.fit import Demand, Node, check_fit, share_out
+from flexray.cluster.fit import Demand, Node, UndecidedError, assign, check_fit, share_out
 from flexray.errors import ResourceError
 from flexray.runtime.resources import check_total, shortage, sum_of
 
-SHARE_PATIENCE_S = 2.0
-"""After this time the shares of the CPUs are worked out anew: another run may have taken some."""
+RETRY_S = 2.0
+"""After this time shares and places are worked out anew: another run may have taken some."""
 GROWTH_S = 30.0
 """Who waits longer than this waits for an autoscaler, too."""
 NOTHING = {"memory": 1.0}
@@ -63,7 +63,9 @@ def reserve(plan: ClusterPlan, specs: Sequence[HostSpec]) -> tuple[PlacementGrou
     while True:
         bundles = [bundle or NOTHING for bundle in share_out(specs, nodes, plan.strategy)]
         left_s = max(1.0, deadline_s - time.monotonic())
-        group = _group(plan, specs, bundles, min(SHARE_PATIENCE_S, left_s) if shared else left_s)
+        pinned = _pinned(plan, specs, bundles, nodes)
+        selectors = pinned or [dict(spec.labels) for spec in specs]
+        group = _group(plan, bundles, selectors, min(RETRY_S, left_s) if shared or pinned else left_s)
         if group is not None:
             if shared and not any("CPU" in bundle for bundle in bundles):
                 log.warning("no CPU is free: the run shares those of others without reserving any")
@@ -98,11 +100,24 @@ def _check(plan: ClusterPlan, specs: Sequence[HostSpec], nodes: Sequence[Node]) 
         log.warning("%s; waiting up to %g s for the cluster to grow", error, plan.wait_s)
 
 
+def _pinned(
+    plan: ClusterPlan, specs: Sequence[HostSpec], bundles: Sequence[Demand], nodes: Sequence[Node]
+) -> list[dict[str, str]] | None:
+    """Return a selector of one node for each host: Ray itself places one after the other and may end in a blind alley.
+
+    None if there is one node only, or no way is known now.
+    """
+    try:
+        places = assign(specs, bundles, nodes, plan.strategy, free=True) if len(nodes) > 1 else None
+    except UndecidedError:
+        return None
+    return None if places is None else [{NODE_ID: nodes[place].labels[NODE_ID]} for place in places]
+
+
 def _group(
-    plan: ClusterPlan, specs: Sequence[HostSpec], bundles: Sequence[Demand], patience_s: float
+    plan: ClusterPlan, bundles: Sequence[Demand], selectors: list[dict[str, str]], patience_s: float
 ) -> PlacementGroup | None:
     """Make the placement group; return it if it found its place in time."""
-    selectors = [dict(spec.labels) for spec in specs]
     group = placement_group(
         list(bundles), strategy=plan.strategy.upper(), bundle_label_selector=selectors if any(selectors) else None
     )
