@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0 if {"-h", "--help"} & set(arguments) else 2
     overrides = list(arguments[1:])
     try:
-        plan = _plan(overrides)
+        plan = read_plan(overrides)
         nodes = _nodes(plan)
         Console().print(node_table(nodes))
         verdict = check(plan, nodes)
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _plan(overrides: list[str]) -> ClusterPlan:
+def read_plan(overrides: list[str]) -> ClusterPlan:
     """Return what the configuration asks of the cluster."""
     from flexray.build import build
 
