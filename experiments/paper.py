@@ -18,8 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from paper_runs import BASES, FOLDERS, Cell, plan, run_all
+from paper_runs import BASES, FOLDERS, Cell, plan, reason, run_all
 
+from flexray.complaints import HYDRA_ERRORS, explain, one_line
+from flexray.config import config_folder
 from flexray.errors import ConfigError, FlexrayError
 from flexray.report import plots, tables
 from flexray.report.folders import read_run
@@ -70,8 +72,10 @@ ENTRIES = {
     ),
     "grid": Entry("rates of lowest training loss", (), ALL, own_sweeps={d: ((f"grid_{d}",),) for d in BASES}),
     "grid_table2": Entry(
-        "rates of lowest training loss by optimizers", (("table2", "grid_table2"),), SENTIMENT,
-        own_sweeps={"digits": (("table2_digits", "grid_table2_digits"),)},
+        "rates of lowest training loss by optimizers", (), SENTIMENT, own_sweeps={
+            "digits": (("table2_digits", "grid_table2_digits"),),
+            **{name: (("table2", f"grid_table2_{name}"),) for name in ("mosi", "mosei")},
+        },
     ),
 }  # fmt: skip
 NAMES = [*ENTRIES, "figure3", "all"]
@@ -94,8 +98,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return max(_entry(name, options, extra) for name in names)
     except FlexrayError as error:
-        print(f"flexray: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"flexray: {one_line(str(error))}", file=sys.stderr)
         return error.exit_status
+    except HYDRA_ERRORS as error:
+        print(f"flexray: {one_line(explain(error, config_folder(), extra))}", file=sys.stderr)
+        return ConfigError.exit_status
 
 
 def _entry(name: str, options: argparse.Namespace, extra: Sequence[str]) -> int:
@@ -106,7 +113,7 @@ def _entry(name: str, options: argparse.Namespace, extra: Sequence[str]) -> int:
         cells = cells_of(name, dataset, options.out / "runs" / options.scale, options.data, extra)
         failed = [] if options.make else run_all(cells, options.jobs)
         for folder in failed:
-            print(f"flexray: {folder}: the run failed; see its run.log", file=sys.stderr)
+            print(f"flexray: {folder}: {reason(folder)}", file=sys.stderr)
         there = [cell for cell in cells if cell.done]
         if len(there) < len(cells):
             status = 1

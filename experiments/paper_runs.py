@@ -81,7 +81,7 @@ def plan(dataset: str, sweep: Sequence[str], root: Path, data: Path | None, extr
 
 def _axes(words: Sequence[str], extra: Sequence[str]) -> Iterator[list[str]]:
     """Yield every combination of the axes, as Hydra's own sweeper makes them."""
-    params = compose([*words, *extra]).hydra.sweeper.params or {}
+    params = _composed((*words, *extra)).hydra.sweeper.params or {}
     fixed = {key_of(word) for word in extra}
     texts = [f"{key}={value}" for key, value in params.items() if key not in fixed]
     yield from BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(texts), None)[0]
@@ -147,6 +147,13 @@ def run_all(cells: Sequence[Cell], jobs: int) -> list[Path]:
     wall_s = time.perf_counter() - started_s
     print(f"{len(missing)} runs: {wall_s:.0f} s, {cpu_s:.0f} s of CPU time", flush=True)
     return failed
+
+
+def reason(folder: Path) -> str:
+    """Return the last line of a failed run's log."""
+    log = folder / "run.log"
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return lines[-1].partition("flexray: ")[2] if lines else "it did not start"
 
 
 def run_one(cell: Cell) -> float:
