@@ -149,10 +149,7 @@ def cells_of(name: str, dataset: str, root: Path, data: Path | None, extra: Sequ
 
 def make_report(name: str, dataset: str, cells: Sequence[Cell], folder: Path) -> str:
     """Write table and figure of run folders and return the table in Markdown."""
-    runs = [read_run(cell.folder, f"{cell.folder.parent.name}/{cell.folder.name}") for cell in cells]
-    for run in runs:
-        if run.status == DAMAGED:
-            raise ConfigError(f"{run.folder}: {run.fault}; remove the folder to run it again")
+    runs = [read_cell(cell) for cell in cells]
     views = [view for run in runs for view in _views(run, ENTRIES[name].comm)]
     if name == "table4":
         views = _both_accounts(views)
@@ -170,6 +167,16 @@ def make_report(name: str, dataset: str, cells: Sequence[Cell], folder: Path) ->
     for _ in plots.draw_all(found, folder, ("time",), ("svg", "png")):
         pass
     return texts["table.md"]
+
+
+def read_cell(cell: Cell) -> Run:
+    """Return a cell's run; it may have been made for another experiment, where its timeout went without saying."""
+    run = read_run(cell.folder, f"{cell.folder.parent.name}/{cell.folder.name}")
+    if run.status == DAMAGED:
+        raise ConfigError(f"{run.folder}: {run.fault}; remove the folder to run it again")
+    if "timeout" not in cell.axes:
+        return run
+    return replace(run, config={**run.config, "timeout": float(cell.axes["timeout"])})
 
 
 def _views(run: Run, comm: Sequence[float]) -> list[Run]:
@@ -234,7 +241,7 @@ def make_best(name: str, dataset: str, cells: Sequence[Cell], folder: Path) -> s
 
 def draw_utilization(folder: Path) -> int:
     """Draw four series of a trace over a day (the paper's Figure 3)."""
-    from flexray.traces.__main__ import main as traces
+    from flexray.traces.cli import main as traces
 
     folder.mkdir(parents=True, exist_ok=True)
     return max(

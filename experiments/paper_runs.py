@@ -72,7 +72,7 @@ def plan(dataset: str, sweep: Sequence[str], root: Path, data: Path | None, extr
     cells = []
     for axes in _axes([chosen, *common], extra):
         own = [] if sweep[-1].startswith("grid") else tuned(dataset, [*axes, *sweep])
-        words = (chosen, *_once([*common, *own, *axes, *extra]))
+        words = (chosen, *_once([*common, *own, *extra, *axes]))
         name, default = identity(tuple(word for word in words if key_of(word) != "seed"))
         seed = next((word.split("=", 1)[1] for word in words if key_of(word) == "seed"), str(default))
         cells.append(Cell(words, dict(word.split("=", 1) for word in axes), root / dataset / name / seed))
@@ -82,8 +82,8 @@ def plan(dataset: str, sweep: Sequence[str], root: Path, data: Path | None, extr
 def _axes(words: Sequence[str], extra: Sequence[str]) -> Iterator[list[str]]:
     """Yield every combination of the axes, as Hydra's own sweeper makes them."""
     params = _composed((*words, *extra)).hydra.sweeper.params or {}
-    fixed = {key_of(word) for word in extra}
-    texts = [f"{key}={value}" for key, value in params.items() if key not in fixed]
+    given = {key_of(word): word for word in extra}
+    texts = [given.get(key, f"{key}={value}") for key, value in params.items()]
     yield from BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(texts), None)[0]
 
 
