@@ -52,8 +52,9 @@ class Cell:
 
     @property
     def done(self) -> bool:
-        """Whether the run ended."""
-        return (self.folder / "summary.json").exists()
+        """Whether the run came to its end; one that was interrupted is run again."""
+        summary = self.folder / "summary.json"
+        return summary.exists() and json.loads(summary.read_text(encoding="utf-8"))["status"] != "interrupted"
 
 
 def plan(dataset: str, sweep: Sequence[str], root: Path, data: Path | None, extra: Sequence[str]) -> list[Cell]:

@@ -133,3 +133,11 @@ def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path) -> None:
     paper_runs.run_one(cell)
     assert not cell.done
     assert paper_runs.reason(cell.folder) == "epochs: expected a positive number, got -1"
+
+
+def test_an_interrupted_run_is_not_done(tmp_path: Path) -> None:
+    cell = paper_runs.Cell((), {}, tmp_path)
+    assert not cell.done
+    for status, done in (("interrupted", False), ("diverged", True), ("completed", True)):
+        (tmp_path / "summary.json").write_text(f'{{"status": "{status}"}}', encoding="utf-8")
+        assert cell.done is done
