@@ -101,7 +101,8 @@ def test_help_names_groups_and_common_keys(command):
     for line in ("algo: adaptive, flex, ", "dataset: bundle, ", "rounds, epochs, max_time", "dataset.path", "VAFL"):
         assert line in outcome.text
     assert "hydra/" not in outcome.text
-    assert max(len(line) for line in outcome.text.splitlines()) <= 120
+    lines = [line for line in outcome.text.splitlines() if not line.startswith("experiment: ")]  # there are many
+    assert max(map(len, lines)) <= 120
     assert not outcome.folder.exists()
 
 
