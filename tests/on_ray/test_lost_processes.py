@@ -178,4 +178,4 @@ def test_an_ended_command_leaves_no_actor_and_no_folder(ends: str, tmp_path: Pat
     resumed = [sys.executable, "-m", "flexray.run", "resume=out", "cluster=inline", "rounds=1", "epochs=null"]
     refused = subprocess.run(resumed, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert "it has" in refused.stdout
+    assert "it has" in refused.stderr

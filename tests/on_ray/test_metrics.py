@@ -4,48 +4,48 @@ from __future__ import annotations
 
 import os
 import re
-import urllib.request
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from flexray.messages import Ended
-from flexray.run import run_command
 
 pytestmark = pytest.mark.ray
 
 
-def test_rounds_tau_waiting_and_bytes_are_at_the_prometheus_endpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import ray
+WATCHED = """
+import sys, urllib.request
+import ray
+from flexray.messages import Ended
+from flexray.observers import cluster_metrics
+from flexray.run import run_command
 
-    from flexray.observers import cluster_metrics
+class Watched(cluster_metrics.ClusterMetrics):
+    def on(self, record):
+        super().on(record)
+        if isinstance(record, Ended):  # its cluster is still there
+            url = f"http://127.0.0.1:{ray.nodes()[0]['MetricsExportPort']}/metrics"
+            for _ in range(4000):
+                page = urllib.request.urlopen(url, timeout=60).read().decode()
+                if "ray_flexray_sent_bytes" in page:
+                    break
+            print(page)
 
-    page = ""
+cluster_metrics.ClusterMetrics = Watched
+sys.exit(run_command(sys.argv[1:]))
+"""
+"""A run that prints what stands at the endpoint when it has ended, in a process without another test's cluster."""
 
-    class Watched(cluster_metrics.ClusterMetrics):
-        """Reads the endpoint when the run has ended, while its cluster is still there."""
 
-        def on(self, record: Any) -> None:
-            nonlocal page
-            super().on(record)
-            if isinstance(record, Ended):
-                url = f"http://127.0.0.1:{ray.nodes()[0]['MetricsExportPort']}/metrics"
-                for _ in range(4000):
-                    with urllib.request.urlopen(url, timeout=60) as answer:
-                        page = answer.read().decode()
-                    if "ray_flexray_sent_bytes" in page:
-                        break
-
-    monkeypatch.setattr(cluster_metrics, "ClusterMetrics", Watched)
-    monkeypatch.setitem(os.environ, "RAY_metrics_report_interval_ms", "200")
-    status = run_command([
-        "cluster=packed", "cluster.parties_per_actor=4", "rounds=3", "progress=false", "eval_train=false",
-        f"hydra.run.dir={tmp_path}",
-    ])  # fmt: skip
-    assert status == 0
+def test_rounds_tau_waiting_and_bytes_are_at_the_prometheus_endpoint(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-c", WATCHED, "cluster=packed", "cluster.parties_per_actor=4", "rounds=3", "progress=false",
+        "eval_train=false", f"hydra.run.dir={tmp_path}",
+    ]  # fmt: skip
+    environment = {**os.environ, "RAY_metrics_report_interval_ms": "200"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=170, check=False)
+    assert done.returncode == 0, done.stderr
+    page = done.stdout
     values = {}
     for name, tags, value in re.findall(r"^ray_flexray_(\w+)\{(.*)\} (\S+)$", page, flags=re.MULTILINE):
         own = dict(re.findall(r'(run|party|direction)="([^"]*)"', tags))
