@@ -113,7 +113,7 @@ def test_a_dummy_round_is_really_taken_and_gives_the_first_rates(weighted: bool,
             assert 1 / rate == pytest.approx(round(1 / rate))
         assert rates[1:] == [pytest.approx([1 / t for t in row]) for row in tau[:-1]]
     else:
-        assert rates[0] == [0.01] * 4
+        assert rates[0] == pytest.approx([0.01] * 4)
         products = [
             [round(100 * r * t) for r, t in zip(rate, row, strict=True)]
             for rate, row in zip(rates[1:], tau[:-1], strict=True)
