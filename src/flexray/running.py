@@ -151,14 +151,22 @@ class Execution:
             if record.durable:
                 self._write(record, mark)
         elif isinstance(record, RoundRecord):
-            now_s = time.monotonic()
-            last = self.failures[-1] if self.failures else None
-            if last and last.lost_s is None:
-                if record.round <= last.round:
-                    return
-                last.lost_s = round(now_s - self._last_s, 3)
-                log.warning("back at round %d, %.1f s lost", record.round, last.lost_s)
-            self._round, self._last_s = record.round, now_s
+            if self._is_catching_up and record.round <= self.failures[-1].round:
+                return
+            self._caught_up(record.round)
+            self._round, self._last_s = record.round, time.monotonic()
+        elif isinstance(record, Ended) and record.status != "failed":
+            self._caught_up(record.rounds)  # the last round may have been done when somebody was lost
+
+    @property
+    def _is_catching_up(self) -> bool:
+        return bool(self.failures) and self.failures[-1].lost_s is None
+
+    def _caught_up(self, at: int) -> None:
+        """Note what the last failure cost, once the run is where it had been."""
+        if self._is_catching_up:
+            lost_s = self.failures[-1].lost_s = round(time.monotonic() - self._last_s, 3)
+            log.warning("back at round %d, %.1f s lost", at, lost_s)
 
 
 def _store(store: CheckpointStore, checkpoint: Checkpoint, folder: Path) -> None:
