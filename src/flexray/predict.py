@@ -18,8 +18,9 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from flexray.build import Job, build
+from flexray.commands import guarded
 from flexray.data.base import SPLITS, Split
-from flexray.errors import ConfigError, FlexrayError, ParticipantError, RunFolderError
+from flexray.errors import ConfigError, RunFolderError
 from flexray.group import PartyGroup
 from flexray.messages import State
 from flexray.observers.folder import MODEL_FOLDER, load_state, open_new
@@ -47,16 +48,14 @@ def run_command(arguments: Sequence[str]) -> int:
     parser.add_argument("--split", choices=[*SPLITS, "all"], default="test", help="samples to predict (default: test)")
     args = parser.parse_intermixed_args(list(arguments))
     splits: Sequence[Split] = SPLITS if args.split == "all" else (args.split,)
-    try:
+
+    def work() -> int:
         with borrowed_torch():
             rows = write_predictions(args.run_folder, args.overrides, splits, args.output)
-    except FlexrayError as error:
-        if isinstance(error, ParticipantError) and error.trace:
-            print(error.trace.rstrip(), file=sys.stderr)
-        print(f"flexray: {error}", file=sys.stderr)
-        return error.exit_status
-    print(f"{rows} predictions in {args.output}")
-    return 0
+        print(f"{rows} predictions in {args.output}")
+        return 0
+
+    return guarded(work)
 
 
 def write_predictions(run_folder: Path, overrides: Sequence[str], splits: Sequence[Split], output: Path) -> int:

@@ -19,8 +19,9 @@ from rich.table import Table
 from flexray import config
 from flexray.cluster import ClusterPlan, HostSpec
 from flexray.cluster.fit import Demand, Node, UndecidedError, assign, check_fit, described, share_out
+from flexray.commands import guarded
 from flexray.complaints import HYDRA_ERRORS, explain, one_line
-from flexray.errors import ConfigError, FlexrayError, ResourceError
+from flexray.errors import ConfigError, ResourceError
 from flexray.overrides import check_keys, chosen_name, key_of, own_keys, prepare
 from flexray.runtime.resources import check_total, sum_of
 
@@ -34,19 +35,17 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments[:1]) != ["check"] or {"-h", "--help"} & set(arguments):
         print(f"{USAGE}\n\n{__doc__}", file=sys.stdout if {"-h", "--help"} & set(arguments) else sys.stderr)
         return 0 if {"-h", "--help"} & set(arguments) else 2
-    overrides = list(arguments[1:])
+    return guarded(lambda: _check(list(arguments[1:])))
+
+
+def _check(overrides: list[str]) -> int:
     try:
         plan = read_plan(overrides)
-        nodes = _nodes(plan)
-        Console().print(node_table(nodes))
-        verdict = check(plan, nodes)
-    except FlexrayError as error:
-        print(f"flexray: {one_line(str(error))}", file=sys.stderr)
-        return error.exit_status
     except HYDRA_ERRORS as error:
-        print(f"flexray: {one_line(explain(error, config.config_folder(), overrides))}", file=sys.stderr)
-        return 2
-    print(verdict)
+        raise ConfigError(one_line(explain(error, config.config_folder(), overrides))) from error
+    nodes = _nodes(plan)
+    Console().print(node_table(nodes))
+    print(check(plan, nodes))
     return 0
 
 

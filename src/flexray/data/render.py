@@ -27,11 +27,12 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from flexray.commands import Parser, guarded
 from flexray.data.off import read_off
 from flexray.data.raycast import Cameras, Scene
-from flexray.errors import ConfigError, DataError, FlexrayError, ResourceError, RunFolderError, UserError
+from flexray.errors import ConfigError, DataError, ResourceError, RunFolderError, UserError
 
 SPLITS = ("train", "val", "test")
 LAYOUT = "expected CLASS/{train,test}/ITEM.off below it"
@@ -49,18 +50,15 @@ class Item:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status: 0, or 2 if any mesh or an argument cannot be used."""
-    try:
-        options = _parser().parse_args(arguments)
-        cameras = Cameras(options.views, options.elevation, options.size, options.samples, options.up)
-        _need("embreex", "PIL")
-        items, done = plan(options.meshes, options.output, cameras, options.flat)
-        faults = render_all(items, cameras, options.workers)
-    except FlexrayError as error:
-        print(f"flexray: {' '.join(str(error).split())}", file=sys.stderr)
-        return error.exit_status
-    except KeyboardInterrupt:
-        print("flexray: interrupted; the same command goes on where it was", file=sys.stderr)
-        return 130
+    return guarded(lambda: _main(arguments), "interrupted; the same command goes on where it was")
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    cameras = Cameras(options.views, options.elevation, options.size, options.samples, options.up)
+    _need("embreex", "PIL")
+    items, done = plan(options.meshes, options.output, cameras, options.flat)
+    faults = render_all(items, cameras, options.workers)
     made = sum(len(item.missing) for item in items if item.mesh not in faults)
     print(f"{options.output}: {made:,} pictures rendered, {done:,} were there")
     for mesh in sorted(faults):
@@ -195,16 +193,9 @@ def _progress(pictures: int) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.advance(task, count)
 
 
-class _Parser(argparse.ArgumentParser):
-    """Tells mistakes in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
-
-
 def _parser() -> argparse.ArgumentParser:
     form, text = argparse.RawDescriptionHelpFormatter, (__doc__ or "").replace("``", "")
-    parser = _Parser("python -m flexray.data.render", description=text, formatter_class=form)
+    parser = Parser("python -m flexray.data.render", description=text, formatter_class=form)
     add = parser.add_argument
     add("meshes", metavar="MODELNET_DIR", type=Path, help="folder of CLASS/{train,test}/ITEM.off")
     add("-o", "--output", metavar="VIEWS_DIR", type=Path, required=True, help="folder of the pictures")

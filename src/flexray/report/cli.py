@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
-from flexray.errors import ConfigError, FlexrayError
+from flexray.commands import Parser, guarded
 from flexray.report.contents import Wanted
 from flexray.report.curves import AXES
 from flexray.report.plots import FORMATS
@@ -33,33 +31,20 @@ figures {target,train_loss}_by_{time,rounds,bytes}."""
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
-    try:
-        options = build_parser().parse_args(arguments)
-        for line in write_report(options.runs, options.output, _wanted(options)):
-            print(line)
-    except FlexrayError as error:
-        print(f"flexray: {' '.join(str(error).split())}", file=sys.stderr)
-        return error.exit_status
-    except KeyboardInterrupt:
-        print("flexray: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        sys.stderr.close()
-        return 0
+    return guarded(lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = build_parser().parse_args(arguments)
+    for line in write_report(options.runs, options.output, _wanted(options)):
+        print(line)
     return 0
-
-
-class _Parser(argparse.ArgumentParser):
-    """Tells mistakes in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     raw = argparse.RawDescriptionHelpFormatter
-    parser = _Parser(prog="python -m flexray.report", description=ABOUT, epilog=EXAMPLES, formatter_class=raw)
+    parser = Parser(prog="python -m flexray.report", description=ABOUT, epilog=EXAMPLES, formatter_class=raw)
     add = parser.add_argument
     add("runs", metavar="RUNS", nargs="+", type=Path, help="run folders, or folders with such in them (a multirun)")
     add("-o", "--output", metavar="OUT", type=Path, default=Path("report"), help="folder to write to (default: report)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import NoReturn
 import numpy as np
 from rich.console import Console
 
-from flexray.errors import ConfigError, FlexrayError, near_match
+from flexray.commands import Parser, guarded
+from flexray.errors import ConfigError, near_match
 from flexray.simulation.traces import TraceInfo, read_trace, trace_info
 from flexray.traces import reports
 from flexray.traces.arguments import COMMANDS, build_parser
@@ -24,29 +24,23 @@ from flexray.traces.formats.base import Request, no_progress
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
-    try:
-        options = build_parser(_Parser).parse_args(arguments)
-        RUN[options.command](options, Console())
-    except FlexrayError as error:
-        print(f"flexray: {' '.join(str(error).split())}", file=sys.stderr)
-        return error.exit_status
-    except KeyboardInterrupt:
-        print("flexray: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        sys.stderr.close()
-        return 0
+    return guarded(lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = build_parser(_Parser).parse_args(arguments)
+    RUN[options.command](options, Console())
     return 0
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     """Tells mistakes in one line, with the nearest choice."""
 
     def error(self, message: str) -> NoReturn:
         if "invalid choice" in message and "command" in message:
             word = message.split("'")[1]
             raise ConfigError(f"unknown command '{word}'{near_match(word, COMMANDS)}")
-        raise ConfigError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+        super().error(message)
 
 
 def _import(options: argparse.Namespace, console: Console) -> None:

@@ -5,12 +5,12 @@ Columns: machine_id, time_stamp (s), cpu_util_percent (per cent by definition), 
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from flexray.traces.chunks import Columns
-from flexray.traces.cleaning import Counts
-from flexray.traces.formats.base import DEFAULT_STEP_S, Format, Imported, Request
-from flexray.traces.samples import average
+from flexray.traces.kinds import SampledFormat
+from flexray.traces.samples import Samples
 from flexray.traces.tables import headerless
 
 MACHINE_USAGE = Columns(
@@ -20,16 +20,15 @@ MACHINE_USAGE = Columns(
 )
 
 
-class Alibaba2018(Format):
+class Alibaba2018(SampledFormat):
     """Samples of machines, every ten seconds or more."""
 
     summary = "Alibaba's 2018 machine_usage.csv (per cent by definition), also .tar.gz"
     unit = "percent"
 
-    def read(self, request: Request, counts: Counts) -> Imported:
-        """Average the samples of each machine and window."""
-        jobs = [partial(headerless, path, MACHINE_USAGE, request.progress) for path in request.files]
-        return average(self, jobs, request, request.step_s or DEFAULT_STEP_S, counts)
+    def samples(self, path: Path, progress: Callable[[int], None]) -> Iterator[Samples]:
+        """Read the rows of a file."""
+        return headerless(path, MACHINE_USAGE, progress)
 
 
 FORMAT = Alibaba2018()

@@ -7,12 +7,12 @@ appear are kept, and ``--min-coverage`` leaves out those that are there for too 
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from flexray.traces.chunks import Columns
-from flexray.traces.cleaning import Counts
-from flexray.traces.formats.base import DEFAULT_STEP_S, Format, Imported, Request
-from flexray.traces.samples import average
+from flexray.traces.kinds import SampledFormat
+from flexray.traces.samples import Samples
 from flexray.traces.tables import headerless
 
 READINGS = Columns(
@@ -22,16 +22,15 @@ READINGS = Columns(
 )
 
 
-class Azure(Format):
+class Azure(SampledFormat):
     """Samples of virtual machines, every five minutes."""
 
     summary = "Azure's vm_cpu_readings files, V1 and V2 (per cent by definition)"
     unit = "percent"
 
-    def read(self, request: Request, counts: Counts) -> Imported:
-        """Average the samples of each virtual machine and window."""
-        jobs = [partial(headerless, path, READINGS, request.progress) for path in request.files]
-        return average(self, jobs, request, request.step_s or DEFAULT_STEP_S, counts)
+    def samples(self, path: Path, progress: Callable[[int], None]) -> Iterator[Samples]:
+        """Read the rows of a file."""
+        return headerless(path, READINGS, progress)
 
 
 FORMAT = Azure()

@@ -8,17 +8,16 @@ capacity, memory capacity. Rates and capacities share a unit: that of the larges
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from flexray.errors import DataError
-from flexray.traces.capacity import Capacity, Events, add_up, capacities
+from flexray.traces.capacity import Capacity, Events, capacities
 from flexray.traces.chunks import Columns, chunks, floats, read_columns, whole
-from flexray.traces.cleaning import Counts
-from flexray.traces.formats.base import DEFAULT_STEP_S, Format, Imported, Request
-from flexray.traces.usage import MICRO, Cells, Splitter, Usage, mix
+from flexray.traces.formats.base import Request
+from flexray.traces.kinds import TaskFormat
+from flexray.traces.usage import Cells, Splitter, Usage, mix
 
 TASK_USAGE = Columns(
     (20, 19),
@@ -33,44 +32,35 @@ MACHINE_EVENTS = Columns(
 REMOVE = 1
 
 
-class Google2011(Format):
+class Google2011(TaskFormat):
     """Task usage by machine."""
 
     summary = "Google's 2011 cell: task_usage shards (CSV, gzipped), with --machine-events"
-    unit = "fraction"
     events = "needed"
 
-    def read(self, request: Request, counts: Counts) -> Imported:
-        """Sum the usage of all tasks on each machine, over its capacity."""
-        step_us = (request.step_s or DEFAULT_STEP_S) * MICRO
-        known = read_events(request.machine_events) if request.machine_events else None
-        jobs = [partial(_cells, path, step_us, request) for path in request.files]
-        return add_up(jobs, request, known, step_us, counts)
+    def cells(self, path: Path, step_us: int, request: Request) -> Iterator[Cells]:
+        """Read the usage of a file by machine and window."""
+        splitter = Splitter(step_us)
+        for chunk in chunks(path, progress=request.progress):
+            table = read_columns(chunk, TASK_USAGE)
+            job_n, index_n, machine_n = (whole(table[name]) for name in ("job", "index", "machine"))
+            start_n, end_n, rate_n = whole(table["start"]), whole(table["end"]), floats(table["rate"])
+            task_n, row_n = mix(job_n, index_n, machine_n), np.arange(len(table))
+            usage = Usage(start_n, end_n, machine_n, rate_n, task_n, row_n)
+            yield splitter.cells(chunk, usage)
 
-
-def _cells(path: Path, step_us: int, request: Request) -> Iterator[Cells]:
-    splitter = Splitter(step_us)
-    for chunk in chunks(path, progress=request.progress):
-        table = read_columns(chunk, TASK_USAGE)
-        job_n, index_n, machine_n = (whole(table[name]) for name in ("job", "index", "machine"))
-        start_n, end_n, rate_n = whole(table["start"]), whole(table["end"]), floats(table["rate"])
-        task_n, row_n = mix(job_n, index_n, machine_n), np.arange(len(table))
-        usage = Usage(start_n, end_n, machine_n, rate_n, task_n, row_n)
-        yield splitter.cells(chunk, usage)
-
-
-def read_events(path: Path) -> dict[str, Capacity]:
-    """Return capacity over time of every machine."""
-    found = []
-    for chunk in chunks(path):
-        table = read_columns(chunk, MACHINE_EVENTS)
-        kind_n = whole(table["kind"])
-        if ((kind_n < 0) | (kind_n > 2)).any():
-            row = int(np.flatnonzero((kind_n < 0) | (kind_n > 2))[0])
-            raise DataError(f"{chunk.where(row)}: expected an event of type 0, 1 or 2, got {kind_n[row]}")
-        time_n, machine_n, cpus_n = whole(table["time"]), whole(table["machine"]), floats(table["cpus"])
-        found.append(Events(time_n, machine_n, kind_n == REMOVE, cpus_n))
-    return capacities(path, found)
+    def capacities(self, path: Path) -> dict[str, Capacity]:
+        """Return capacity over time of every machine."""
+        found = []
+        for chunk in chunks(path):
+            table = read_columns(chunk, MACHINE_EVENTS)
+            kind_n = whole(table["kind"])
+            if ((kind_n < 0) | (kind_n > 2)).any():
+                row = int(np.flatnonzero((kind_n < 0) | (kind_n > 2))[0])
+                raise DataError(f"{chunk.where(row)}: expected an event of type 0, 1 or 2, got {kind_n[row]}")
+            time_n, machine_n, cpus_n = whole(table["time"]), whole(table["machine"]), floats(table["cpus"])
+            found.append(Events(time_n, machine_n, kind_n == REMOVE, cpus_n))
+        return capacities(path, found)
 
 
 FORMAT = Google2011()

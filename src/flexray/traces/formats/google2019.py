@@ -12,18 +12,17 @@ Google's own analysis notebook: the row of the alloc has their usage already.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError
-from flexray.traces.capacity import Capacity, Events, add_up, capacities
-from flexray.traces.cleaning import Counts
-from flexray.traces.formats.base import DEFAULT_STEP_S, Format, Imported, Request
+from flexray.traces.capacity import Capacity, Events, capacities
+from flexray.traces.formats.base import Request
+from flexray.traces.kinds import TaskFormat
 from flexray.traces.records import Field, batches
-from flexray.traces.usage import MICRO, Cells, Splitter, Usage, mix
+from flexray.traces.usage import Cells, Splitter, Usage, mix
 
 TIME, NUMBER = "int64", "float64"
 USAGE = (
@@ -39,48 +38,41 @@ EVENTS = (Field("time", TIME), Field("machine_id", TIME), Field("type", "string"
 REMOVE, KNOWN = ("2", "REMOVE"), ("0", "1", "2", "3", "EVENT_TYPE_UNKNOWN", "ADD", "REMOVE", "UPDATE")
 
 
-class Google2019(Format):
+class Google2019(TaskFormat):
     """Instance usage by machine."""
 
     summary = "Google's 2019 cells: instance_usage as JSON lines, CSV or Parquet; better with --machine-events"
-    unit = "fraction"
     events = "optional"
 
-    def read(self, request: Request, counts: Counts) -> Imported:
-        """Sum the usage of all instances on each machine, over its capacity."""
-        step_us = (request.step_s or DEFAULT_STEP_S) * MICRO
-        known = read_events(request.machine_events) if request.machine_events else None
-        jobs = [partial(_cells, path, step_us, request) for path in request.files]
-        return add_up(jobs, request, known, step_us, counts)
+    def cells(self, path: Path, step_us: int, request: Request) -> Iterator[Cells]:
+        """Read the usage of a file by machine and window."""
+        splitter: Splitter | None = None
+        for batch in batches(path, USAGE, request.progress):
+            names_tasks = batch.has("collection_id") and batch.has("instance_index")
+            splitter = splitter or Splitter(step_us, names_tasks)
+            row_n, machine_n = np.arange(batch.size), batch.whole("machine_id")
+            task_n = mix(batch.whole("collection_id"), batch.whole("instance_index"), machine_n)
+            start_n, end_n = batch.whole("start_time"), batch.whole("end_time")
+            usage = Usage(start_n, end_n, machine_n, batch.floats("average_usage.cpus"), task_n, row_n)
+            in_alloc_n = (batch.whole("alloc_collection_id", 0) > 0) & (not request.keep_in_alloc)
+            cells = splitter.cells(batch.chunk, usage.pick(~in_alloc_n) if in_alloc_n.any() else usage)
+            cells.counts.add("in_alloc", int(in_alloc_n.sum()))
+            yield cells
 
-
-def _cells(path: Path, step_us: int, request: Request) -> Iterator[Cells]:
-    splitter: Splitter | None = None
-    for batch in batches(path, USAGE, request.progress):
-        names_tasks = batch.has("collection_id") and batch.has("instance_index")
-        splitter = splitter or Splitter(step_us, names_tasks)
-        row_n, machine_n = np.arange(batch.size), batch.whole("machine_id")
-        task_n = mix(batch.whole("collection_id"), batch.whole("instance_index"), machine_n)
-        start_n, end_n = batch.whole("start_time"), batch.whole("end_time")
-        usage = Usage(start_n, end_n, machine_n, batch.floats("average_usage.cpus"), task_n, row_n)
-        in_alloc_n = (batch.whole("alloc_collection_id", 0) > 0) & (not request.keep_in_alloc)
-        cells = splitter.cells(batch.chunk, usage.pick(~in_alloc_n) if in_alloc_n.any() else usage)
-        cells.counts.add("in_alloc", int(in_alloc_n.sum()))
-        yield cells
-
-
-def read_events(path: Path) -> dict[str, Capacity]:
-    """Return capacity over time of every machine."""
-    found = []
-    for batch in batches(path, EVENTS):
-        kind_n = np.array([str(kind) for kind in batch.strings("type")])
-        unknown_n = ~np.isin(kind_n, KNOWN)
-        if unknown_n.any():
-            row = int(np.flatnonzero(unknown_n)[0])
-            raise DataError(f"{batch.chunk.where(row)}: expected an event of type 1, 2 or 3, got {kind_n[row]}")
-        removed_n: npt.NDArray[np.bool_] = np.isin(kind_n, REMOVE)
-        found.append(Events(batch.whole("time"), batch.whole("machine_id"), removed_n, batch.floats("capacity.cpus")))
-    return capacities(path, found)
+    def capacities(self, path: Path) -> dict[str, Capacity]:
+        """Return capacity over time of every machine."""
+        found = []
+        for batch in batches(path, EVENTS):
+            kind_n = np.array([str(kind) for kind in batch.strings("type")])
+            unknown_n = ~np.isin(kind_n, KNOWN)
+            if unknown_n.any():
+                row = int(np.flatnonzero(unknown_n)[0])
+                raise DataError(f"{batch.chunk.where(row)}: expected an event of type 1, 2 or 3, got {kind_n[row]}")
+            removed_n: npt.NDArray[np.bool_] = np.isin(kind_n, REMOVE)
+            found.append(
+                Events(batch.whole("time"), batch.whole("machine_id"), removed_n, batch.floats("capacity.cpus"))
+            )
+        return capacities(path, found)
 
 
 FORMAT = Google2019()
