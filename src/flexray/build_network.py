@@ -8,7 +8,7 @@ from typing import Any
 
 from flexray.errors import ConfigError
 from flexray.values import not_negative, positive, resolve
-from flexray.wire import Wire
+from flexray.wire import PLAIN, Wire
 
 
 def bandwidths(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[float, ...]:
@@ -32,7 +32,7 @@ def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]
         Wire(clip if clip < math.inf else None, noise, top_k, int(bits) or None)
         for clip, noise, top_k, bits in zip(*columns, strict=True)
     )
-    return () if all(wire == Wire() for wire in found) else found
+    return () if all(wire == PLAIN for wire in found) else found
 
 
 def _share(key: str, value: Any) -> float:

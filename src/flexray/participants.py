@@ -26,7 +26,7 @@ from flexray.messages import FloatArray, State
 from flexray.models import ModuleFactory, build_module
 from flexray.optimizers import LocalOptimizer
 from flexray.seeds import seed_torch
-from flexray.wire import Wire
+from flexray.wire import PLAIN, Wire
 
 SERVER = "server"
 SERVER_INDEX = 0
@@ -98,12 +98,14 @@ class Shared:
 
     def wire(self, party: int) -> Wire:
         """Return what party ``party`` (0-based) does to embeddings that it sends."""
-        return self.wires[party] if self.wires else Wire()
+        return self.wires[party] if self.wires else PLAIN
 
     def block_bytes(self, party: int, block_bo: FloatArray) -> int:
         """Return the bytes of party ``party``'s (0-based) message of embeddings."""
+        if not self.wires:
+            return block_bo.nbytes
         samples, width = block_bo.shape
-        return self.wire(party).nbytes(samples, width, block_bo.itemsize)
+        return self.wires[party].nbytes(samples, width, block_bo.itemsize)
 
     def batches(self) -> BatchStream:
         """Return the stream of mini-batches that all participants share."""

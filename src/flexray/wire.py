@@ -65,7 +65,7 @@ class Wire:
 
     def send(self, block_bo: FloatArray, seed: int, *path: int | str) -> FloatArray:
         """Return what arrives of ``block_bo``; noise comes from the random stream that ``seed`` and ``path`` name."""
-        if self == Wire():
+        if self == PLAIN:
             return block_bo
         sent = np.array(block_bo)
         if self.clip is not None:
@@ -87,6 +87,9 @@ class Wire:
         kept_bo = np.zeros(block_bo.shape, dtype=bool)
         np.put_along_axis(kept_bo, order_bo[:, : self.values(width)], True, axis=1)
         return kept_bo
+
+
+PLAIN = Wire()
 
 
 def _quantized(values: FloatArray, bits: int) -> FloatArray:

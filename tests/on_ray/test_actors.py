@@ -13,8 +13,8 @@ import torch
 
 from conftest import Compose, Run
 from flexray.errors import ParticipantError, ResourceError
-from flexray.runtime.ray_actors import RayRuntime
 from flexray.runtime.ray_runtime import RayCluster
+from flexray.runtime.ray_runtime.actors import RayRuntime
 
 from .conftest import RunOnRay, digests
 

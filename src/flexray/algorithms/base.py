@@ -94,7 +94,27 @@ class Plan:
     pace: RealPace = "fixed"
 
 
-class RoundAlgorithm(ABC):
+class Algorithm:
+    """What both kinds of algorithms have: their participants, and a memory that checkpoints keep."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+
+    def kept(self) -> Any:
+        """Return what it remembers from one plan to the next, as plain values, for checkpoints."""
+        return None
+
+    def keep(self, kept: Any) -> None:
+        """Take over what :meth:`kept` returned."""
+
+    def for_system(self, system: System) -> Self:
+        """Return the same algorithm for these participants."""
+        other = copy.copy(self)
+        other.system = system
+        return other
+
+
+class RoundAlgorithm(Algorithm, ABC):
     """An algorithm of global rounds that all participants share.
 
     To add one, subclass this, write :meth:`plan`, and name the class: ``algo._target_=my_package.MyAlgorithm``.
@@ -102,9 +122,6 @@ class RoundAlgorithm(ABC):
 
     needs_reports: bool = False
     """Whether :meth:`plan` reads the reports of the round before (the driver then cannot submit ahead)."""
-
-    def __init__(self, system: System) -> None:
-        self.system = system
 
     @abstractmethod
     def plan(self, now: Moment) -> Plan:
@@ -116,19 +133,6 @@ class RoundAlgorithm(ABC):
         With ``clock=wall`` it is really taken, and its reports are those of the first round's :class:`Moment`.
         """
         return None
-
-    def kept(self) -> Any:
-        """Return what it remembers from one round to the next, as plain values, for checkpoints."""
-        return None
-
-    def keep(self, kept: Any) -> None:  # noqa: B027 - most keep nothing
-        """Take over what :meth:`kept` returned."""
-
-    def for_system(self, system: System) -> Self:
-        """Return the same algorithm for these participants."""
-        other = copy.copy(self)
-        other.system = system
-        return other
 
     def iterations_by_timeout(self, now: Moment) -> tuple[int, ...]:
         """Return tau of every participant within the timeout, 0 for a frozen one."""
@@ -173,24 +177,8 @@ class RoundAlgorithm(ABC):
         return Plan(tuple(tau), tuple(lr or self.system.lr), computing_units + comm, comm, times, pace=pace)
 
 
-class EventAlgorithm(ABC):
+class EventAlgorithm(Algorithm, ABC):
     """An algorithm in which parties take turns, each at its own pace."""
-
-    def __init__(self, system: System) -> None:
-        self.system = system
-
-    def kept(self) -> Any:
-        """Return what it remembers from one turn to the next, as plain values, for checkpoints."""
-        return None
-
-    def keep(self, kept: Any) -> None:  # noqa: B027 - most keep nothing
-        """Take over what :meth:`kept` returned."""
-
-    def for_system(self, system: System) -> Self:
-        """Return the same algorithm for these participants."""
-        other = copy.copy(self)
-        other.system = system
-        return other
 
     @abstractmethod
     def turn_units(self, party: int, now: Moment) -> float:

@@ -79,8 +79,8 @@ def _nodes(plan: ClusterPlan) -> list[Node]:
         memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         total = {"CPU": cpus, "GPU": float(torch.cuda.device_count()), "memory": memory}
         return [Node("this machine", total, total)]
-    from flexray.runtime.ray_nodes import cluster_nodes
     from flexray.runtime.ray_runtime import RayCluster
+    from flexray.runtime.ray_runtime.nodes import cluster_nodes
 
     cluster = RayCluster()
     try:

@@ -1,1 +1,1 @@
-"""Where parties and server live. Ray is imported in ``ray_runtime`` and ``ray_actors`` only."""
+"""Where parties and server live. Ray is imported in ``ray_runtime`` only."""

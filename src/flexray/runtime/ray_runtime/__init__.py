@@ -1,7 +1,7 @@
 """Participants as Ray actors, on a Ray that this process started or joined.
 
 A run's driver is an actor, too. It streams records back to the process that the user started, which writes the run
-folder; so the folder comes home from wherever the driver lived.
+folder; so the folder comes home from wherever the driver lived. This package is the only place that imports Ray.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from flexray.experiment import Experiment
 from flexray.messages import Record, Snapshot
 from flexray.runtime.environment import environment, worker_path
 from flexray.runtime.janitor import TemporaryHome
-from flexray.runtime.ray_actors import DriverActor, HostActor, unwrap
-from flexray.runtime.ray_nodes import reserve
+from flexray.runtime.ray_runtime.actors import DriverActor, HostActor, unwrap
+from flexray.runtime.ray_runtime.nodes import reserve
 from flexray.runtime.resources import MachineLock, check_reachable, check_total
 
 SETUP_TIMEOUT_S = 300.0

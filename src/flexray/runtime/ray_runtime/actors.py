@@ -1,4 +1,4 @@
-"""What runs inside Ray's actors, and how it reaches others: one of the three modules that import Ray."""
+"""What runs inside Ray's actors, and how it reaches others."""
 
 from __future__ import annotations
 

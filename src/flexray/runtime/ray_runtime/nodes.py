@@ -1,4 +1,4 @@
-"""The nodes of the cluster that this process joined, and places on them: one of the three modules that import Ray."""
+"""The nodes of the cluster that this process joined, and places on them."""
 
 from __future__ import annotations
 
