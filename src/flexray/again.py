@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 CONFIGURATION = "configuration.json"
-HARMLESS = ("progress", "cluster", "checkpoint", "max_failures", "stall_timeout", "resume", "trust")
+HARMLESS = ("progress", "cluster", "checkpoint", "max_failures", "stall_timeout", "logger", "resume", "trust")
 """Keys on which no result depends."""
 
 log = logging.getLogger("flexray")

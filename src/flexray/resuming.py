@@ -24,7 +24,7 @@ from flexray.overrides import FLAGS, key_of
 
 FREE = (
     "rounds", "epochs", "max_time", "stop_at_target", "progress", "smoothness", "cluster", "checkpoint.every",
-    "checkpoint.keep", "checkpoint.recover_every", "max_failures", "stall_timeout", "resume", "trust",
+    "checkpoint.keep", "checkpoint.recover_every", "max_failures", "stall_timeout", "logger", "resume", "trust",
 )  # fmt: skip
 """Keys that may change, since no number up to here depends on them."""
 
