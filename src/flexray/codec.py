@@ -1,13 +1,13 @@
 """Plain state as JSON beside arrays, and back: what checkpoints are made of. No pickle, no import of what is read.
 
 Arrays go into a dictionary that safetensors can store; JSON refers to them by name. Tuples, mappings with keys other
-than text and the dataclasses that a codec was given come back as what they were.
+than text, and the dataclasses and named tuples that a codec was given come back as what they were.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ class Codec:
     """Turns values into JSON and arrays.
 
     Args:
-        classes: Dataclasses that may occur; no other class is written or made.
+        classes: Dataclasses and named tuples that may occur; no other class is written or made.
     """
 
     def __init__(self, classes: Sequence[type] = ()) -> None:
@@ -44,14 +44,14 @@ class Codec:
             return {MARK: "tensor" if isinstance(value, torch.Tensor) else "array", "name": name}
         if isinstance(value, list):
             return [self.encode(item, arrays, prefix) for item in value]
+        if type(value).__name__ in self._classes:
+            own = {name: self.encode(getattr(value, name), arrays, prefix) for name in _field_names(type(value))}
+            return {MARK: type(value).__name__, "fields": own}
         if isinstance(value, tuple):
             return {MARK: "tuple", "items": [self.encode(item, arrays, prefix) for item in value]}
         if isinstance(value, dict):
             items = [[self.encode(part, arrays, prefix) for part in pair] for pair in value.items()]
             return {MARK: "dict", "items": items}
-        if is_dataclass(value) and type(value).__name__ in self._classes:
-            own = {field.name: self.encode(getattr(value, field.name), arrays, prefix) for field in fields(value)}
-            return {MARK: type(value).__name__, "fields": own}
         raise TypeError(f"{type(value).__name__} cannot be saved; expected numbers, text, tensors or lists of them")
 
     def decode(self, coded: Any, arrays: State) -> Any:
@@ -77,3 +77,8 @@ class Codec:
             return self._classes[str(kind)](**{k: self.decode(v, arrays) for k, v in coded["fields"].items()})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a saved state: {error!r} at {str(coded)[:60]}") from error
+
+
+def _field_names(kind: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a named tuple or a dataclass."""
+    return kind._fields if issubclass(kind, tuple) else tuple(field.name for field in fields(kind))

@@ -8,7 +8,6 @@ Shapes: b = samples of a batch, v = number of server parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -46,6 +45,7 @@ class PartyGroup:
         self._labels_b: Tensor = self._labels[:0]
         self._blocks: tuple[FloatArray, ...] = ()
         self._head: nn.Module = nn.Identity()
+        self._head_v: Tensor = self._labels_b
         self._turns: dict[int, BatchStream] = {}
         self._sent: dict[int, FloatArray] = {}
 
@@ -56,6 +56,7 @@ class PartyGroup:
     def connect(self, widths: Sequence[int]) -> None:
         """Build the frozen copy of the server's model, given the embedding widths of all K parties."""
         self._head = self._compute.place(self._shared.build_head(widths)).requires_grad_(False)
+        self._head_v = as_one_vector(list(self._head.parameters()))
 
     def embed(self, index: int) -> GroupReply:
         """Return the embeddings of batch ``index``."""
@@ -86,7 +87,7 @@ class PartyGroup:
             server: The server's parameters theta_0 at the start of the round.
             others: Embeddings of this batch, of the other groups in order.
         """
-        self._load_head(server.state_v)
+        self._head_v.copy_(self._compute.tensor(np.array(server.state_v)))
         self._sent = {}
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
@@ -96,16 +97,8 @@ class PartyGroup:
         reports = []
         for party, order in zip(self.parties, orders, strict=True):
             report = party.train(phi, self._labels_b, Order(*order), index)
-            reports.append(replace(report, up_bytes=block_bytes[party.index - 1], down_bytes=down_bytes))
+            reports.append(report._replace(up_bytes=block_bytes[party.index - 1], down_bytes=down_bytes))
         return GroupReply(self.embed(index + 1).blocks if embed_next else (), tuple(reports))
-
-    def _load_head(self, state_v: FloatArray) -> None:
-        start = 0
-        vector = self._compute.tensor(np.array(state_v))
-        with torch.no_grad():
-            for param in self._head.parameters():
-                param.copy_(vector[start : start + param.numel()].view_as(param))
-                start += param.numel()
 
     def first_turn(self, place: int) -> Turn:
         """VAFL: embed the first batch of party ``place`` of this group."""
@@ -180,3 +173,11 @@ class PartyGroup:
         self._turns[party.index] = self._shared.turns(party.index)
         party.take(self._turns[party.index].batch(turn))
         return Turn(self._sent[place], Report(0, 1.0))
+
+
+def as_one_vector(params: Sequence[Tensor]) -> Tensor:
+    """Let parameters be views of one vector [v], so that one copy sets them all, and return it."""
+    vector = torch.cat([param.detach().reshape(-1) for param in params]) if params else torch.empty(0)
+    for param, values in zip(params, torch.split(vector, [param.numel() for param in params]), strict=True):
+        param.data = values.view_as(param)
+    return vector

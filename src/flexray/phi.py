@@ -16,6 +16,7 @@ from itertools import accumulate
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from flexray.devices import ON_CPU, Compute
 from flexray.messages import FloatArray
@@ -52,7 +53,7 @@ class Phi:
     def _folded(self, first: nn.Linear, start: int, end: int) -> Predictor:
         with torch.no_grad():
             if self._sum_bc is None:
-                self._sum_bc = first(self._all)
+                self._sum_bc = functional.linear(self._all, first.weight, first.bias)
             weight_oc = first.weight[:, start:end].t()
             others_bc = torch.addmm(self._sum_bc, self._all[:, start:end], weight_oc, alpha=-1)
         rest = self._rest

@@ -40,6 +40,8 @@ LOCAL_RAY = {
     "RAY_worker_niceness": "0",  # the run is what the user waits for
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of calls whose results nobody reads any more after a process was lost
     "RAY_event_stats": "0",  # bookkeeping about every call, that nobody reads here
+    "RAY_enable_timeline": "0",  # the same
+    "RAY_enable_metrics_collection": "0",  # of every call, too; who watches a local Ray's endpoint sets it to 1
 }
 
 QUIET = ("ray._private.authentication.authentication_token_setup",)
