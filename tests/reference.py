@@ -78,17 +78,19 @@ class Pace:
         speeds = zip(self.base, self.utilization, strict=True)
         return [max(1, math.floor(self.timeout * (1 - c) / b)) for b, c in speeds]
 
-    def schedule(self, algo: str) -> tuple[list[int], Fraction]:
-        """Return every participant's tau and the duration of a round (SPEC 5)."""
-        tau, slowest = self.by_timeout(), max(self.units())
+    def schedule(self, algo: str, away: frozenset[int] = frozenset()) -> tuple[list[int], Fraction]:
+        """Return every participant's tau and the duration of a round (SPEC 5); who is away is not waited for."""
+        here = [k for k in range(len(self.base)) if k not in away]
+        tau, slowest = self.by_timeout(), max(self.units()[k] for k in here)
         if algo == "sync_min":
-            tau = [min(tau)] * len(tau)
+            tau = [min(tau[k] for k in here)] * len(tau)
         elif algo == "sync_max":
-            tau = [max(tau)] * len(tau)
+            tau = [max(tau[k] for k in here)] * len(tau)
         elif algo == "pbcd":
             tau = [1] * len(tau)
         duration = {"sync_max": tau[0] * slowest, "pbcd": slowest}.get(algo, self.timeout)
-        return tau, duration + max(self.t_comm)
+        links = [self.t_comm[k] for k in here[:-1]]
+        return [t if k in here else 0 for k, t in enumerate(tau)], duration + max(links, default=Fraction(0))
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class Row:
     lr: list[float]
     party: int | None = None
     staleness: list[float] | None = None
+    absent: tuple[int, ...] = ()
 
 
 def decayed(lr: float, iterations: int, milestones: Sequence[int], factor: float) -> float:
@@ -177,25 +180,42 @@ def loss_of_server(world: World, sent: list[Tensor], y: Tensor) -> Tensor:
     return world.loss(world.predict(sent), y)
 
 
-def run_rounds(world: World, algo: str, pace: Pace, rates: Rates, ids: Ids, rounds: int) -> list[Row]:
-    """Flex-VFL, its adaptive form, Sync-Min, Sync-Max or P-BCD."""
+Away = Callable[[int], frozenset[int]]
+"""Who misses a round (0-based)."""
+
+
+def run_rounds(
+    world: World, algo: str, pace: Pace, rates: Rates, ids: Ids, rounds: int, away_in: Away = lambda r: frozenset()
+) -> list[Row]:
+    """Flex-VFL, its adaptive form, Sync-Min, Sync-Max or P-BCD; with partial participation (SPEC 8)."""
     rows: list[Row] = []
-    tau, duration = pace.schedule(algo)
-    done = [0] * len(tau)
-    undecayed = rates.first(world, tau)
+    all_tau, _ = pace.schedule(algo)
+    done, time = [0] * len(all_tau), Fraction(0)
+    undecayed = rates.first(world, all_tau)
+    with torch.no_grad():
+        last = [model(x) for model, x in zip(world.parties, world.features, strict=True)]
     for r in range(rounds):
+        away = away_in(r)
+        tau, duration = pace.schedule(algo, away)
+        time += duration
         lr = [decayed(e, n, rates.milestones, rates.factor) for e, n in zip(undecayed, done, strict=True)]
         batch = ids(r)
         x, y = [f[batch] for f in world.features], world.labels[batch]
         with torch.no_grad():
-            sent = [model(x_k) for model, x_k in zip(world.parties, x, strict=True)]
+            for k, model in enumerate(world.parties):
+                if k not in away:
+                    last[k][batch] = model(x[k])
+            sent = [embeddings[batch] for embeddings in last]
             loss = float(world.loss(world.predict(sent), y))
         for k, model in enumerate(world.parties):
+            if k in away:
+                continue
             local_round(model, world.rules[k], lr[k], tau[k], partial(loss_of_party, world, k, sent, x[k], y))
         local_round(world.server, world.rules[-1], lr[-1], tau[-1], partial(loss_of_server, world, sent, y))
-        rows.append(Row(float((r + 1) * duration), loss, tau, lr))
+        rows.append(Row(float(time), loss, tau, lr, absent=tuple(sorted(away))))
         done = [n + t for n, t in zip(done, tau, strict=True)]
-        undecayed = rates.following(world, tau, tau, lr)
+        new = rates.following(world, all_tau, [max(1, t) for t in tau], lr)
+        undecayed = [old if k in away else eta for k, (old, eta) in enumerate(zip(undecayed, new, strict=True))]
     return rows
 
 

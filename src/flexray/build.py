@@ -12,6 +12,7 @@ from torch import nn
 
 from flexray.algorithms.adaptive import static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
+from flexray.build_absence import with_absences
 from flexray.build_checkpoint import Safety, build_safety
 from flexray.build_clock import with_clock
 from flexray.build_cluster import build_cluster
@@ -100,7 +101,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: Mappin
         bandwidths=bandwidths(config, outline.parties),
     )
     shared.batches()  # refuses a bad batch size
-    experiment = with_clock(config, experiment, algo, base_dir)
+    experiment = with_absences(config, with_clock(config, experiment, algo, base_dir))
     check_limits(experiment)
     cluster = build_cluster(config, dataset, names, overrides)
     experiment = with_devices(config, experiment, cluster)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flexray.absence import RecordedAbsences
 from flexray.algorithms.base import EventAlgorithm
 from flexray.algorithms.replay import ReplayRounds, ReplayTurns
 from flexray.errors import ConfigError, near_match
@@ -51,6 +52,7 @@ def _replayed(config: Mapping[str, Any], x: Experiment, algo: str, base_dir: Pat
     count = len(recording.rounds)
     if x.limits.rounds is not None and x.limits.rounds > count:
         raise ConfigError(f"rounds: {x.limits.rounds} is more than the {count} that {recording.folder} recorded")
+    absent = [recorded.absent for recorded in recording.rounds]
     replay = ReplayTurns if recording.by_turns else ReplayRounds
     return replace(
         x,
@@ -58,6 +60,7 @@ def _replayed(config: Mapping[str, Any], x: Experiment, algo: str, base_dir: Pat
         decays=(LearningRateDecay(),) * len(x.names),  # recorded rates are decayed already
         limits=replace(x.limits, rounds=x.limits.rounds or count),
         time_unit=str(recording.summary.get("time_unit", "units")),
+        absences=None if absent[0] is None else RecordedAbsences(tuple(away or frozenset() for away in absent)),
     )
 
 

@@ -29,6 +29,14 @@ class NetworkConfig:
 
 
 @dataclass
+class AbsenceConfig:
+    """Parties that miss rounds: each by chance, or while its utilization is ``above``; one number or one per party."""
+
+    probability: Any = 0.0
+    above: Any = None
+
+
+@dataclass
 class AdaptiveConfig:
     """Adaptive Flex-VFL and static rates. ``A``: A_k, a number, a list or a mapping like ``lr``."""
 
@@ -128,6 +136,7 @@ class RunConfig:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
+    absence: AbsenceConfig = field(default_factory=AbsenceConfig)
     adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
     lr_decay: DecayConfig = field(default_factory=DecayConfig)
     rounds: int | None = None

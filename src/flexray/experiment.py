@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flexray.absence import Absences
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
 from flexray.metrics import meets
 from flexray.participants import ParticipantSpec, Shared
@@ -88,6 +90,7 @@ class Experiment:
         time_unit: What times are told in.
         wall: Count real seconds; None: the virtual clock.
         bandwidths: Bytes per unit of time of every party's link; empty: bytes take no time.
+        absences: Who misses which rounds; None: nobody any.
     """
 
     shared: Shared
@@ -102,8 +105,13 @@ class Experiment:
     time_unit: str = "units"
     wall: WallClock | None = None
     bandwidths: tuple[float, ...] = ()
+    absences: Absences | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the parties, then ``server``."""
         return (*(party.name for party in self.parties), self.shared.server.name)
+
+    def absent(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
+        """Return the parties (0-based) that miss a round (0-based) in which CPU utilizations are these."""
+        return frozenset() if self.absences is None else self.absences.of(round_index, utilization)

@@ -14,16 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from flexray.absence import LastSent
 from flexray.data.base import Split
-from flexray.data.batches import BatchStream
+from flexray.data.batches import Batch, BatchStream
 from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
 from flexray.participants import ParticipantSpec, Shared, peak_memory_mb
 from flexray.party import Party
 from flexray.phi import Phi
 from flexray.saving import under, with_more
 
-HEAD, SENT = "head.", "sent"
-"""Names of arrays in what is saved of a party: buffers of its copy of the server's model; embeddings that it sent."""
+HEAD, SENT, LAST = "head.", "sent", "last_sent"
+"""Names of arrays in what is saved of a party: buffers of its copy of the server's model; its embeddings of the next
+batch, or what stands in for them; its last ones of every sample."""
 
 
 class PartyGroup:
@@ -48,6 +50,8 @@ class PartyGroup:
         self._head_v: Tensor = self._labels_b
         self._turns: dict[int, BatchStream] = {}
         self._sent: dict[int, FloatArray] = {}
+        self._last: dict[int, LastSent] = {}  # of the parties (0-based, of all) that may miss rounds
+        self._absent: frozenset[int] = frozenset()
 
     def widths(self) -> tuple[int, ...]:
         """Return the embedding width of every party."""
@@ -58,21 +62,46 @@ class PartyGroup:
         self._head = self._compute.place(self._shared.build_head(widths)).requires_grad_(False)
         self._head_v = as_one_vector(list(self._head.parameters()))
 
-    def embed(self, index: int) -> GroupReply:
-        """Return the embeddings of batch ``index``."""
-        batch = self._batches.batch(index)
-        self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
+    def keep_first(self) -> None:
+        """Keep the first embeddings of all training samples, of parties that may miss rounds; change no model."""
         for party in self.parties:
+            if party.index - 1 in self._shared.may_miss:
+                state = party.state()  # a pass in train mode moves running statistics
+                self._last[party.index - 1] = LastSent(party.embed_split("train", self._shared.eval_batch, "train"))
+                party.restore(state)
+
+    def embed(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
+        """Return the embeddings of batch ``index``, the last ones of parties (0-based, of all) that are ``absent``."""
+        batch = self._batches.batch(index)
+        self._begin(batch, absent)
+        for party in self._present():
             party.look_ahead(self._batches, index)
-        self._blocks = tuple(party.embed(batch, index) for party in self.parties)
+        self._blocks = tuple(self._block(party, batch, index) for party in self.parties)
         self._sent = dict(enumerate(self._blocks))
         return GroupReply(self._blocks)
+
+    def _begin(self, batch: Batch, absent: Sequence[int]) -> None:
+        self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
+        self._absent = frozenset(absent)
+
+    def _present(self) -> list[Party]:
+        return [party for party in self.parties if party.index - 1 not in self._absent]
+
+    def _block(self, party: Party, batch: Batch, index: int) -> FloatArray:
+        last = self._last.get(party.index - 1)
+        if last is None:
+            return party.embed(batch, index)
+        if party.index - 1 in self._absent:
+            return last.of(batch.ids_b)
+        block_bo = party.embed(batch, index)
+        last.note(batch.ids_b, block_bo)
+        return block_bo
 
     def train(
         self,
         index: int,
         orders: Sequence[Sequence[Any]],
-        embed_next: bool,
+        absent_next: Sequence[int] | None,
         place: int,
         server: ServerReply,
         *others: GroupReply,
@@ -82,7 +111,8 @@ class PartyGroup:
         Args:
             index: 0-based round.
             orders: Local iterations and learning rate of each party of this group: fields of an :class:`Order`.
-            embed_next: Whether to return the embeddings of batch ``index + 1``.
+            absent_next: Return the embeddings of batch ``index + 1``, in whose round these parties (0-based, of all)
+                are absent; None: do not.
             place: This group's place among all groups.
             server: The server's parameters theta_0 at the start of the round.
             others: Embeddings of this batch, of the other groups in order.
@@ -96,9 +126,13 @@ class PartyGroup:
         down_bytes = server.state_v.nbytes + sum(block_bytes)
         reports = []
         for party, order in zip(self.parties, orders, strict=True):
+            if party.index - 1 in self._absent:
+                reports.append(Report(0, 1.0))
+                continue
             report = party.train(phi, self._labels_b, Order(*order), index)
             reports.append(report._replace(up_bytes=block_bytes[party.index - 1], down_bytes=down_bytes))
-        return GroupReply(self.embed(index + 1).blocks if embed_next else (), tuple(reports))
+        embed_next = absent_next is not None
+        return GroupReply(self.embed(index + 1, absent_next or ()).blocks if embed_next else (), tuple(reports))
 
     def first_turn(self, place: int) -> Turn:
         """VAFL: embed the first batch of party ``place`` of this group."""
@@ -144,25 +178,31 @@ class PartyGroup:
         """Return all of these parties that outlives a round, embeddings of the next batch included."""
         head = {HEAD + key: buffer.cpu().numpy() for key, buffer in self._head.named_buffers()}
         sent = [{SENT: self._sent[place]} if place in self._sent else {} for place in range(len(self.parties))]
+        for party, own in zip(self.parties, sent, strict=True):
+            if party.index - 1 in self._last:
+                own[LAST] = self._last[party.index - 1].embeddings_no
         return {p.name: with_more(p.saved(), {**head, **own}) for p, own in zip(self.parties, sent, strict=True)}
 
     def resume(self, saved: dict[str, Saved]) -> None:
         """Go on from what :meth:`saved` returned, of these parties."""
         for place, party in enumerate(self.parties):
             party.resume(saved[party.name])
-            if SENT in saved[party.name].arrays:
-                self._sent[place] = saved[party.name].arrays[SENT]
+            arrays = saved[party.name].arrays
+            if SENT in arrays:
+                self._sent[place] = arrays[SENT]
+            if LAST in arrays:
+                self._last[party.index - 1] = LastSent(arrays[LAST])
         head = under(saved[self.parties[0].name], HEAD)
         for key, buffer in self._head.named_buffers():
             buffer.copy_(torch.from_numpy(np.array(head[key])))
 
-    def embed_again(self, index: int) -> GroupReply:
+    def embed_again(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
         """Return the embeddings of batch ``index`` that were saved, or, if there were none yet, compute them."""
         if not self._sent:
-            return self.embed(index)
+            return self.embed(index, absent)
         batch = self._batches.batch(index)
-        self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
-        for party in self.parties:
+        self._begin(batch, absent)
+        for party in self._present():
             party.take(batch)
         self._blocks = tuple(self._sent[place] for place in range(len(self.parties)))
         return GroupReply(self._blocks)

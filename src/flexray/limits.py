@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan
 from flexray.errors import ConfigError
@@ -34,7 +35,8 @@ def check_limits(x: Experiment) -> None:
 def _first_ends(x: Experiment) -> Iterator[float]:
     """Yield when the first round, or the first turn of each party, will end, as far as that is known beforehand."""
     algorithm = copy.deepcopy(x.algorithm)  # some remember what they planned
-    now = Moment(0, 0.0, x.speeds.utilization(0, 0.0))
+    utilization = x.speeds.utilization(0, 0.0)
+    now = Moment(0, 0.0, utilization, absent=x.absent(0, utilization))
     if isinstance(algorithm, EventAlgorithm):
         for party in range(len(x.parties)):
             with blame("algo", f"turn 1 of {x.names[party]}"):
@@ -43,7 +45,7 @@ def _first_ends(x: Experiment) -> Iterator[float]:
                 yield _end(plan, 0.0)
         return
     with blame("algo", "round 1"):
-        dummy = algorithm.preparation(now) if x.wall is None else None
+        dummy = algorithm.preparation(replace(now, absent=frozenset())) if x.wall is None else None
         plan = algorithm.plan(now)
     if x.wall is None or plan.pace != "slowest":  # how long the slowest really takes is measured later
         yield _end(plan, dummy.duration_units if dummy else 0.0)

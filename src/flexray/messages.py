@@ -159,6 +159,7 @@ class RoundRecord:
         down_bytes: Per party.
         party: VAFL: index of the party whose turn it was.
         staleness: VAFL: see :class:`Answer`.
+        absent: The parties (0-based) that missed the round; None where no party ever does.
     """
 
     round: int
@@ -176,6 +177,13 @@ class RoundRecord:
     down_bytes: tuple[int, ...]
     party: int | None = None
     staleness: tuple[float, ...] | None = None
+    absent: tuple[int, ...] | None = None
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """Who took part, by place: all but those who missed the round; VAFL: the party whose turn it was."""
+        away = frozenset(self.absent or ())
+        return tuple(k for k in range(len(self.tau)) if k not in away) if self.party is None else (self.party,)
 
 
 @dataclass(frozen=True)

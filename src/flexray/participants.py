@@ -72,6 +72,7 @@ class Shared:
         dtype: ``float32`` or ``float64``.
         threads: Threads per party.
         wires: What every party does to embeddings that it sends; empty: nothing.
+        may_miss: The parties (0-based) that may miss rounds; what they sent last of every sample is kept.
     """
 
     dataset: Dataset
@@ -85,6 +86,7 @@ class Shared:
     dtype: Literal["float32", "float64"] = "float32"
     threads: int = 1
     wires: tuple[Wire, ...] = ()
+    may_miss: frozenset[int] = frozenset()
 
     @property
     def torch_dtype(self) -> torch.dtype:

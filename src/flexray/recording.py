@@ -80,7 +80,25 @@ def _row(where: str, place: int, row: dict[str, Any], names: Sequence[str]) -> R
         lr=_numbers(where, row, "lr", names),
         utilization=utilization,
         party=list(names).index(party) if party else None,
+        absent=_absent(where, row.get("absent"), names[:-1], tau),
     )
+
+
+def _absent(where: str, text: str | None, parties: Sequence[str], tau: Sequence[int]) -> frozenset[int] | None:
+    """Return the parties of a JSON list of names; None where there is no list, as of a run without absences."""
+    if not text:
+        return None
+    try:
+        absent = json.loads(text)
+    except ValueError:
+        absent = None
+    if not isinstance(absent, list) or not all(name in parties for name in absent):
+        raise DataError(f"{where}: absent: expected a JSON list of some of {', '.join(parties)}, got {text!r}")
+    places = frozenset(list(parties).index(name) for name in absent)
+    for k in sorted(places):
+        if tau[k]:
+            raise DataError(f"{where}: absent: '{parties[k]}' is, but its tau is {tau[k]}; expected 0")
+    return places
 
 
 def _number(where: str, row: dict[str, Any], column: str) -> float:

@@ -20,6 +20,7 @@ from flexray.run import run_command
 from flexray.running import Execution
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
+ABSENT = ("absence.probability={a:0.5,b:0.3}", "absence.above={c:0.3}", "speeds=trace", "model.dropout=0.1")
 FILES = ("rounds.csv", "evals.csv", "timeline.json")
 Start = Callable[..., int]
 
@@ -86,6 +87,23 @@ def test_a_run_that_was_interrupted_goes_on_exactly(
     assert_same(tmp_path / "run", tmp_path / "undisturbed")
 
 
+@pytest.mark.parametrize("number", [1, 3, 4, 11])
+@pytest.mark.parametrize("algo", ["flex", "adaptive", "pbcd"])
+def test_with_absent_parties_too(
+    algo: str, number: int, start: Start, interrupt_at: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    """What stands in for them is kept; some begin after it, some have only missed rounds by then."""
+    words = (f"algo={algo}", *ABSENT)
+    assert start(tmp_path / "undisturbed", *words) == 0
+    assert all(summary(tmp_path / "undisturbed")["absent_rounds"].values())
+    interrupt_at(number, signal.SIGINT)
+    assert start(tmp_path / "run", *words, "checkpoint.every=2") == 1
+    interrupt_at(0, 0)
+    assert run_command([f"resume={tmp_path / 'run'}", "rounds=20"]) == 0
+    assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 0
+    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+
+
 def test_more_rounds_may_be_wished(start: Start, tmp_path: Path) -> None:
     assert start(tmp_path / "run", "rounds=7") == 0
     assert start(tmp_path / "undisturbed") == 0
@@ -145,6 +163,7 @@ def test_a_new_run_in_an_old_folder_forgets_the_old_checkpoints(start: Start, tm
     [
         (["seed=1"], "resume: these keys would change the result: seed (was 0, now 1)"),
         (["lr=0.5", "algo=pbcd"], "algo._target_ (was 'flexray.algorithms.flex.FlexVFL'"),
+        (["absence.probability=0.1"], "these keys would change the result: absence.probability (was 0.0, now 0.1)"),
         (["rounds=3"], "rounds: the run is to end after 3 rounds, but it has 7 already"),
         (["-m"], "resume: expected one run, got -m"),
         (["hydra.run.dir=x"], "hydra.run.dir: a resumed run goes on in its own folder"),

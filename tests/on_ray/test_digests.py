@@ -34,6 +34,22 @@ def test_digests_and_records_equal_those_of_one_process(
         assert digests(on_ray(job)) == digests(expected), algo
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_absent_parties_stand_in_alike(place: str, compose_job: Compose, run_inline: Run, on_ray: RunOnRay) -> None:
+    for algo in ("flex", "adaptive", "pbcd"):
+        words = (
+            f"algo={algo}",
+            *SMALL,
+            "absence.probability={1:0.5,4:0.3}",
+            "absence.above=0.35",
+            "speeds=google_mean",
+        )
+        expected = run_inline(compose_job("cluster=inline", *words))
+        records = on_ray(compose_job(*PLACES[place], *words))
+        assert digests(records) == digests(expected), algo
+        assert records[:-1] == expected[:-1], algo
+
+
 def test_a_party_model_of_the_user_and_a_generic_server_run_on_ray(
     compose_job: Compose, run_inline: Run, on_ray: RunOnRay, write_bundle: WriteBundle
 ) -> None:

@@ -77,6 +77,7 @@ def test_rounds_of_broken_length_agree_but_for_rounding(made: Made) -> None:
         (("algo=vafl", "rounds=8"), "vafl has turns"),
         (("max_time=100",), "max_time is 100"),
         (("network.t_comm=[1,2,3,4]",), "network.t_comm: expected one number"),
+        (("absence.above={lower_left:0.5}",), "no round waits for the links of absent parties"),
         (("speeds=trace", "speeds.advance=time", "speeds.sample_units=10"), "speeds.advance=time"),
     ],
 )

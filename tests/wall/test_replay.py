@@ -25,6 +25,14 @@ def test_a_virtual_run_is_repeated(algo: str, run_folder: RunFolder) -> None:
     assert summary(first)["rounds"] == 14
 
 
+@pytest.mark.parametrize("algo", ALGORITHMS[:-1])
+def test_who_was_absent_is_absent_again(algo: str, run_folder: RunFolder) -> None:
+    first = run_folder("first", f"algo={algo}", "rounds=14", "absence.probability={a:0.5,c:0.3}")
+    again = repeated(run_folder, first, algo)
+    assert summary(again)["absent_rounds"] == summary(first)["absent_rounds"]
+    assert any(json.loads(row["absent"]) for row in rows(first))
+
+
 def test_ties_that_differ_by_rounding_keep_their_order(run_folder: RunFolder) -> None:
     first = run_folder("first", "algo=vafl", "speeds=uniform", "rounds=60", "network.t_comm=0", *TIES[2:3])
     ends = [float(row["sim_time"]) for row in rows(first)]
@@ -78,8 +86,11 @@ def refused(run_folder: RunFolder, bundle: Path, tmp_path: Path, capsys: pytest.
         (",30.0,30.0,", ",never,30.0,", "FOLDER/rounds.csv, row 2: sim_time: expected a number of at least 0, got"),
         (",60.0,30.0,", ",60.0,nan,", "FOLDER/rounds.csv, row 3: duration: expected a number of at least 0, got 'nan'"),
         (",90.0,30.0,", ",20.0,30.0,", "FOLDER/rounds.csv, row 4: sim_time: is before that of the row before"),
-        (",,\n", ",d,\n", "FOLDER/rounds.csv, row 2: party 'd' is none of this run's: a, b, c"),
-        (",,\n2", ",b,\n2", "FOLDER/rounds.csv, row 3: party: expected one in all rows or in none"),
+        (",,,\n", ",d,,\n", "FOLDER/rounds.csv, row 2: party 'd' is none of this run's: a, b, c"),
+        (",,,\n2", ",b,,\n2", "FOLDER/rounds.csv, row 3: party: expected one in all rows or in none"),
+        (",,,\n", ',,,"[""d""]"\n', "FOLDER/rounds.csv, row 2: absent: expected a JSON list of some of a, b, c, got"),
+        (",,,\n", ",,,b\n", "FOLDER/rounds.csv, row 2: absent: expected a JSON list of some of a, b, c, got 'b'"),
+        (",,,\n", ',,,"[""a""]"\n', "FOLDER/rounds.csv, row 2: absent: 'a' is, but its tau is 5; expected 0"),
         (",tau,", ",taus,", "FOLDER/rounds.csv: column 'tau' is missing; expected the rounds.csv of a run folder"),
     ],
 )
@@ -93,6 +104,7 @@ def test_a_malformed_row_is_named(old: str, new: str, said: str, refused) -> Non
         ("rounds=4", "rounds: 4 is more than the 3 that FOLDER recorded"),
         ("speeds.path=nowhere", "speeds.path: cannot read"),
         ("speeds.utilization=0.5", "speeds.utilization: not used with speeds=replay, which repeats what was recorded"),
+        ("absence.above=0.5", "absence.above: speeds=replay repeats who was absent in the recorded run; expected none"),
         ("algo=vafl", "algo: vafl is chosen, but FOLDER recorded another; expected algo=flex"),
         ("algo=adaptive", "algo: adaptive is chosen, but FOLDER recorded another; expected algo=flex"),
     ],

@@ -5,16 +5,20 @@ As Flex-VFL, and at the end of every round::
     every participant reports tau_k^r and w_bar_k^r
     the server sets eta_k^{r+1} = A_k / (tau_k^r w_bar_k^r)
 
-The first rate uses tau_k^0 and w_bar_k^0, known from the speeds or found by a dummy round.
+The first rate uses tau_k^0 and w_bar_k^0, known from the speeds or found by a dummy round. A party that missed the last
+round keeps the rate that follows from the last round it took part in; before that, its first one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from flexray.algorithms.base import Moment, Plan, System
 from flexray.algorithms.flex import FlexVFL
 from flexray.errors import ConfigError, near_match
+from flexray.messages import Report
 
 FIRST = ("speeds", "dummy")
 
@@ -55,16 +59,16 @@ class AdaptiveFlexVFL(FlexVFL):
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102
         tau = self.iterations_by_timeout(now)
-        return self.make_plan(now, tau, self.system.timeout_units, self._rates(now, tau), "fill")
+        return self.make_plan(now, tau, self.system.timeout_units, self._rates(now), "fill")
 
-    def _rates(self, now: Moment, tau_now: tuple[int, ...]) -> tuple[float, ...]:
+    def _rates(self, now: Moment) -> tuple[float, ...]:
         system = self.system
         if now.reports is None:
-            tau_last = (self._first_tau if self.first == "dummy" else ()) or tau_now
+            known = self._first_tau if self.first == "dummy" else ()
+            tau_last = known or self.iterations_by_timeout(replace(now, absent=frozenset()))
             w_bar = tuple(o.max_weight(t, 0.0) for o, t in zip(system.optimizers, tau_last, strict=True))
         else:
-            tau_last = tuple(report.tau for report in now.reports)
-            w_bar = tuple(report.max_weight for report in now.reports)
+            tau_last, w_bar = self._reported(now.reports)
         if now.round == 0:
             self._first_tau = tau_last
         if self.weighted:
@@ -72,6 +76,15 @@ class AdaptiveFlexVFL(FlexVFL):
         return tuple(
             a * max(1, t0) / max(1, t) for a, t0, t in zip(system.base_rates, self._first_tau, tau_last, strict=True)
         )
+
+    def _reported(self, reports: Sequence[Report]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Return tau and w_bar of everybody's last reports; of who has not taken part yet, those of the first rate."""
+        first_tau = self._first_tau or (0,) * len(reports)
+        found = [
+            (r.tau, r.max_weight) if r.tau else (first, o.max_weight(first, 0.0))
+            for r, first, o in zip(reports, first_tau, self.system.optimizers, strict=True)
+        ]
+        return tuple(tau for tau, _ in found), tuple(w_bar for _, w_bar in found)
 
 
 def static_rates(system: System) -> tuple[float, ...]:

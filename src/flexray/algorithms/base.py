@@ -44,11 +44,6 @@ class System:
     optimizers: tuple[LocalOptimizer, ...]
     frozen: tuple[bool, ...]
 
-    @property
-    def round_comm_units(self) -> float:
-        """What a synchronous round waits for: the slowest link."""
-        return max(self.party_comm_units)
-
 
 @dataclass(frozen=True)
 class Moment:
@@ -58,13 +53,16 @@ class Moment:
         round: 0-based index.
         sim_time: Simulated time in units.
         utilization: CPU utilizations.
-        reports: Reports of the round before; None in the first round, or if the algorithm does not ask for them.
+        reports: Everybody's last reports: of the round before or, of who missed that one, of the last before it (none
+            yet: tau 0). None in the first round, or if the algorithm does not ask for them.
+        absent: The parties (0-based) that miss the round.
     """
 
     round: int
     sim_time: float
     utilization: tuple[float, ...]
     reports: tuple[Report, ...] | None = None
+    absent: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -134,12 +132,16 @@ class RoundAlgorithm(Algorithm, ABC):
         """
         return None
 
+    def computes(self, now: Moment) -> tuple[bool, ...]:
+        """Return whether each participant takes local iterations: neither frozen nor absent."""
+        return tuple(not frozen and k not in now.absent for k, frozen in enumerate(self.system.frozen))
+
     def iterations_by_timeout(self, now: Moment) -> tuple[int, ...]:
-        """Return tau of every participant within the timeout, 0 for a frozen one."""
+        """Return tau of every participant within the timeout, 0 for who does not compute."""
         system = self.system
         return tuple(
-            0 if frozen else local_iterations(system.timeout_units, base, c)
-            for base, c, frozen in zip(system.base_units, now.utilization, system.frozen, strict=True)
+            local_iterations(system.timeout_units, base, c) if computes else 0
+            for base, c, computes in zip(system.base_units, now.utilization, self.computes(now), strict=True)
         )
 
     def same_for_all(self, tau: int) -> tuple[int, ...]:
@@ -151,15 +153,20 @@ class RoundAlgorithm(Algorithm, ABC):
         return tuple(unit_time(base, c) for base, c in zip(self.system.base_units, now.utilization, strict=True))
 
     def slowest_unit(self, now: Moment) -> float:
-        """Return the longest unit time among those who compute; refuse one that never ends."""
-        computing = [(t, k) for k, t in enumerate(self.unit_times(now)) if not self.system.frozen[k]]
-        slowest, k = max(computing)
+        """Return the longest unit time among those who compute (0 if nobody does); refuse one that never ends."""
+        times = zip(self.unit_times(now), self.computes(now), strict=True)
+        slowest, k = max(((t, k) for k, (t, computes) in enumerate(times) if computes), default=(0.0, 0))
         if math.isinf(slowest):
             raise ConfigError(
                 f"speeds: {self.system.names[k]} is at utilization 1 in round {now.round + 1}, so"
                 f" {type(self).__name__} would wait for it for ever; expected a utilization below 1"
             )
         return slowest
+
+    def comm_units(self, now: Moment) -> float:
+        """Return what a synchronous round waits for: the slowest link of a party that is there."""
+        links = enumerate(self.system.party_comm_units)
+        return max((units for k, units in links if k not in now.absent), default=0.0)
 
     def make_plan(
         self,
@@ -171,10 +178,19 @@ class RoundAlgorithm(Algorithm, ABC):
     ) -> Plan:
         """Return the plan of a round that computes for ``computing_units``, then communicates.
 
-        The learning rates are the fixed ones unless ``lr`` is given; ``pace`` says what it means in real seconds.
+        The learning rates are the fixed ones unless ``lr`` is given; ``pace`` says what it means in real seconds. The
+        absent take no local iteration; a round in which for that reason nobody does passes with its timeout.
         """
-        comm, times = self.system.round_comm_units, self.unit_times(now)
-        return Plan(tuple(tau), tuple(lr or self.system.lr), computing_units + comm, comm, times, pace=pace)
+        comm, times = self.comm_units(now), self.unit_times(now)
+        tau = without(tau, now.absent)
+        if now.absent and not any(tau):
+            computing_units = self.system.timeout_units
+        return Plan(tau, tuple(lr or self.system.lr), computing_units + comm, comm, times, pace=pace)
+
+
+def without(tau: Sequence[int], absent: frozenset[int]) -> tuple[int, ...]:
+    """Return the local iterations with none for the absent."""
+    return tuple(0 if k in absent else t for k, t in enumerate(tau))
 
 
 class EventAlgorithm(Algorithm, ABC):

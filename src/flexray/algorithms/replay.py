@@ -21,6 +21,7 @@ class Recorded:
         lr: Learning rates as they were used, decay included.
         utilization: CPU utilizations.
         party: VAFL: the party (0-based) whose turn it was.
+        absent: The parties (0-based) that missed it; None: no absence was simulated.
     """
 
     end: float
@@ -29,6 +30,7 @@ class Recorded:
     lr: tuple[float, ...]
     utilization: tuple[float, ...]
     party: int | None = None
+    absent: frozenset[int] | None = None
 
 
 def _plan(system: System, recorded: Recorded, link_units: float) -> Plan:
@@ -54,7 +56,7 @@ class ReplayRounds(RoundAlgorithm):
         self._recorded = recorded
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102
-        return _plan(self.system, self._recorded[now.round], self.system.round_comm_units)
+        return _plan(self.system, self._recorded[now.round], self.comm_units(now))
 
 
 class ReplayTurns(EventAlgorithm):

@@ -2,7 +2,8 @@
 
 Sync-Min: tau = min_k tau_k within the timeout; the round lasts t_o + t_comm.
 Sync-Max: tau = max_k tau_k; the round waits until the slowest has taken them all.
-The server counts among the participants.
+The server counts among the participants. A party that misses the round does not: nobody waits for it, so it neither
+lowers nor raises the others' tau.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ class SyncMinVFL(RoundAlgorithm):
     """All take as many local iterations as the slowest can within the timeout."""
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102
-        tau = min(t for t in self.iterations_by_timeout(now) if t > 0)
+        tau = min((t for t in self.iterations_by_timeout(now) if t > 0), default=0)
         return self.make_plan(now, self.same_for_all(tau), self.system.timeout_units)
 
 

@@ -16,6 +16,7 @@ def new_record(
     orders: list[Order],
     utilization: tuple[float, ...],
     party: int | None = None,
+    absent: tuple[int, ...] | None = None,
 ) -> RoundRecord:
     """Return the record of a submitted round, before its reports are known."""
     return RoundRecord(
@@ -33,6 +34,7 @@ def new_record(
         up_bytes=(),
         down_bytes=(),
         party=party,
+        absent=absent,
     )
 
 

@@ -1,11 +1,15 @@
-"""Global rounds: Flex-VFL, its adaptive form, Sync-Min, Sync-Max and P-BCD."""
+"""Global rounds: Flex-VFL, its adaptive form, Sync-Min, Sync-Max and P-BCD.
+
+Who misses a round is known when the one before was planned, so that its batch is embedded in the same call.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from flexray.algorithms.base import Moment, RoundAlgorithm
+from flexray.algorithms.base import Moment, RoundAlgorithm, without
 from flexray.driver.base import GROUP, Driver, Pending
 from flexray.driver.records import completed, new_record
 from flexray.experiment import Experiment
@@ -32,13 +36,16 @@ class RoundDriver(Driver):
         done = self._done
         if not done:
             self._evaluate(0)
-            if (dummy := self._algorithm.preparation(self._moment(0))) is not None:
+            self._keep_first_embeddings()
+            if (dummy := self._algorithm.preparation(replace(self._moment(0), absent=frozenset()))) is not None:
                 self._pass(self._clock, dummy)
-        embeddings, server = self._all_groups("embed_again", done) if done != limit else [], self._server("start")
+        embeddings = self._all_groups("embed_again", done, self._absent(done)) if done != limit else []
+        server = self._server("start")
         while done != limit and not self._stopping:
             now = self._moment(done)
             with blame("algo", f"round {done + 1}"):
                 plan = self._algorithm.plan(now)
+            plan = replace(plan, tau=without(plan.tau, now.absent))  # also where the algorithm did not look
             start = self._clock.now
             end = start + plan.duration_units if plan.end_units is None else plan.end_units
             if not self._fits(end):
@@ -47,27 +54,52 @@ class RoundDriver(Driver):
             self._pass(self._clock, plan)
             done += 1
             evaluated = self._is_eval(done)
-            record = new_record(done, start, self._clock.now, plan, orders, now.utilization)
-            embeddings, server = self._submit(record, orders, not evaluated and done != limit, embeddings, server)
+            absent = None if self._x.absences is None else tuple(sorted(now.absent))
+            record = new_record(done, start, self._clock.now, plan, orders, now.utilization, absent=absent)
+            absent_next = None if done == limit else self._absent(done)
+            embeddings, server = self._submit(record, orders, None if evaluated else absent_next, embeddings, server)
             if evaluated:
                 self._evaluate(done)
-                embeddings = self._all_groups("embed", done) if done != limit else []
+                embeddings = self._all_groups("embed", done, absent_next) if absent_next is not None else []
             self._save_if_due(done, limit)
             yield from self._read(0 if self._algorithm.needs_reports else self._lookahead_after(evaluated))
         yield from self._read_all(done, limit)
 
     def _moment(self, index: int) -> Moment:
         now = self._clock.now
-        return Moment(index, now, self._x.speeds.utilization(index, now), self._reports)
+        utilization = self._x.speeds.utilization(index, now)
+        return Moment(index, now, utilization, self._reports, self._x.absent(index, utilization))
+
+    def _absent(self, index: int) -> list[int]:
+        """Return the parties that miss a round that starts now."""
+        return sorted(self._moment(index).absent) if self._x.absences is not None else []
+
+    def _keep_first_embeddings(self) -> None:
+        """Have what parties that may miss rounds send at first of every sample, to stand in for them."""
+        if self._x.absences is not None:
+            self._runtime.get(self._all_groups("keep_first"))
 
     def _submit(
-        self, record: RoundRecord, orders: list[Order], embed_next: bool, embeddings: list[Handle], server: Handle
+        self,
+        record: RoundRecord,
+        orders: list[Order],
+        absent_next: list[int] | None,
+        embeddings: list[Handle],
+        server: Handle,
     ) -> tuple[list[Handle], Handle]:
-        """Start a round; return handles of the next embeddings and of the server's new parameters."""
+        """Start a round; return handles of the next embeddings and of the server's new parameters.
+
+        Args:
+            record: The round, before its reports.
+            orders: Everybody's orders.
+            absent_next: Who misses the next round; None: do not embed its batch.
+            embeddings: Handles of this round's embeddings.
+            server: Handle of the server's parameters at its start.
+        """
         place, index = self._placement, record.round - 1
         replies = []
         for g, (host, group) in enumerate(zip(place.group_hosts, place.groups, strict=True)):
-            args = [index, [_fields(orders[k]) for k in group], embed_next, g]
+            args = [index, [_fields(orders[k]) for k in group], absent_next, g]
             others = (*embeddings[:g], *embeddings[g + 1 :])  # the group has its own
             replies.append(self._runtime.call(host, [GROUP, "train", args], server, *others))
         after = self._server("train", index, _fields(orders[-1]), after=embeddings)
@@ -76,10 +108,15 @@ class RoundDriver(Driver):
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
         reports = self._reports_of(values)
-        self._reports = reports if self._algorithm.needs_reports else None
+        self._reports = self._last_reports(record, reports) if self._algorithm.needs_reports else None
         self._note_divergence(record, reports)
         up, down = tuple(r.up_bytes for r in reports[:-1]), tuple(r.down_bytes for r in reports[:-1])
         return completed(record, reports[-1].loss, up, down)
+
+    def _last_reports(self, record: RoundRecord, reports: tuple[Report, ...]) -> tuple[Report, ...]:
+        """Return everybody's report on the last round that it took part in."""
+        before, away = self._reports, frozenset(record.absent or ())
+        return reports if before is None else tuple(before[k] if k in away else r for k, r in enumerate(reports))
 
     @staticmethod
     def _reports_of(values: list[Any]) -> tuple[Report, ...]:

@@ -64,7 +64,7 @@ class WallRoundDriver(RoundDriver):
             orders = self._paced(self._orders(plan), plan, now)
             self._timer = Timer()
             record = new_record(done, start, start, plan, orders, now.utilization)
-            embeddings, server = self._submit(record, orders, not evaluated, embeddings, server)
+            embeddings, server = self._submit(record, orders, None if evaluated else [], embeddings, server)
             yield from self._read(0)
             if evaluated:
                 self._evaluate(done)
@@ -138,7 +138,7 @@ class WallRoundDriver(RoundDriver):
         place = self._placement
         states, (head,) = self._runtime.get(self._all_groups("states")), self._runtime.get([self._server("state")])
         timer = Timer()
-        self._submit(replace(_EMPTY, round=1), orders, False, self._all_groups("embed", 0), self._server("start"))
+        self._submit(replace(_EMPTY, round=1), orders, None, self._all_groups("embed", 0), self._server("start"))
         reports = self._reports_of(self._runtime.get(self._pending.pop().handles))
         seconds = timer.now()
         restored = [

@@ -51,7 +51,7 @@ class ClusterMetrics(Observer):
         for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
             self._bytes[k][0] += up
             self._bytes[k][1] += down
-        for k in range(len(self._names)) if record.party is None else (record.party,):
+        for k in record.present:
             self._latest[k] = record
 
     def _publish(self) -> None:

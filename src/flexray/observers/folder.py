@@ -16,6 +16,7 @@ from flexray.observers.base import Mark, Observer
 
 ROUND_COLUMNS = (
     "round", "sim_time", "duration", "tau", "lr", "train_loss", "sent_bytes", "utilization", "party", "staleness",
+    "absent",
 )  # fmt: skip
 MODEL_FOLDER = Path("checkpoints") / "final"
 
@@ -77,6 +78,7 @@ class TableObserver(Observer):
             record.train_loss, record.sent_bytes, json.dumps(record.utilization),
             "" if record.party is None else self._names[record.party],
             "" if record.staleness is None else json.dumps(record.staleness),
+            "" if record.absent is None else json.dumps([self._names[k] for k in record.absent]),
         ]  # fmt: skip
 
     def _write_eval(self, record: EvalRecord) -> None:

@@ -31,6 +31,7 @@ class SummaryObserver(Observer):
         self._names = job.experiment.names[:-1]
         self._up = [0] * len(self._names)
         self._down = [0] * len(self._names)
+        self._absent = [0] * len(self._names)
         self._reached: EvalRecord | None = None
         self._reached_bytes = 0
         self._last_eval: EvalRecord | None = None
@@ -44,6 +45,8 @@ class SummaryObserver(Observer):
             for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
                 self._up[k] += up
                 self._down[k] += down
+            for k in record.absent or ():
+                self._absent[k] += 1
         elif isinstance(record, EvalRecord):
             self._last_eval = record
             if self._reached is None and self._job.experiment.target.met_by(record.metrics):
@@ -55,12 +58,12 @@ class SummaryObserver(Observer):
     def mark(self) -> Mark:  # noqa: D102
         reached, last = (None if r is None else vars(r) for r in (self._reached, self._last_eval))
         return {
-            "up": list(self._up), "down": list(self._down),
+            "up": list(self._up), "down": list(self._down), "absent": list(self._absent),
             "reached": reached, "reached_bytes": self._reached_bytes, "last_eval": last,
         }  # fmt: skip
 
     def rewind(self, mark: Mark) -> None:  # noqa: D102
-        self._up, self._down = list(mark["up"]), list(mark["down"])
+        self._up, self._down, self._absent = list(mark["up"]), list(mark["down"]), list(mark["absent"])
         self._reached, self._last_eval = (
             None if mark[key] is None else EvalRecord(**mark[key]) for key in ("reached", "last_eval")
         )
@@ -103,6 +106,7 @@ class SummaryObserver(Observer):
             "bytes_by_party": {
                 name: {"up": up, "down": down} for name, up, down in zip(self._names, self._up, self._down, strict=True)
             },
+            "absent_rounds": None if x.absences is None else dict(zip(self._names, self._absent, strict=True)),
             "model_digest": ended.digests,
             **described(x),
             "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
@@ -158,6 +162,7 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
         (_time_name(summary["time_unit"]), f"{summary['sim_time']:,.6g}"),
         *((key.replace("_", " "), "-" if value is None else f"{value:.4f}") for key, value in summary["final"].items()),
         *_target_rows(summary),
+        *_absence_rows(summary),
         ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
         ("wall time (s), of it set-up", f"{summary['wall_s']:.1f}, {summary['setup_s']:.1f}"),
         *_memory_rows(summary),
@@ -177,6 +182,16 @@ def _memory_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     known = [mb for mb in summary["peak_memory_mb"] if mb is not None]
     shown = ", ".join(f"{mb:,.0f}" for mb in known) if len(known) <= 4 else f"{min(known):,.0f} to {max(known):,.0f}"
     return [("peak memory by party process (MB)", shown)] if known else []
+
+
+def _absence_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return how many rounds parties missed, if that was simulated; of many parties, from the fewest to the most."""
+    missed = summary["absent_rounds"]
+    if missed is None:
+        return []
+    few = len(missed) <= 4
+    told = ", ".join(f"{name} {n:,}" for name, n in missed.items() if n) or "none"
+    return [("rounds missed", told if few else f"{min(missed.values()):,} to {max(missed.values()):,} a party")]
 
 
 def _target_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

@@ -92,6 +92,7 @@ class ProgressObserver(Observer):
             return
         active = [tau for tau in record.tau if tau > 0]
         spread = f"tau {min(active)}..{max(active)}" if active else "tau 0"
+        spread += f"  absent {len(record.absent)}" if record.absent is not None else ""
         now = f"{self._time(record.sim_time)}  loss {record.train_loss:.4f}  {self._metric} {self._value}  {spread}"
         done = record.sim_time if self._by_time else record.round
         self._progress.update(self._task, completed=done, now=now)
@@ -101,10 +102,11 @@ class ProgressObserver(Observer):
         if self._progress is None:
             loss = record.metrics.get("train_loss", record.metrics["test_loss"])
             tau = [t for t in self._last.tau if t > 0] if self._last else []
+            absent = self._last.absent if self._last else None
             log.info(
-                "round %d  epoch %.2f  %s  loss %.4f  %s %s%s",
+                "round %d  epoch %.2f  %s  loss %.4f  %s %s%s%s",
                 record.round, record.epoch, self._time(record.sim_time), loss, self._metric, self._value,
-                f"  tau {min(tau)}..{max(tau)}" if tau else "",
+                f"  tau {min(tau)}..{max(tau)}" if tau else "", "" if absent is None else f"  absent {len(absent)}",
             )  # fmt: skip
 
     def _time(self, value: float) -> str:

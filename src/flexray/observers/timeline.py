@@ -65,14 +65,16 @@ class TimelineObserver(Observer):
 
 
 def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
-    """Return the complete events of one round: everyone computes, waits for the others and communicates.
+    """Return the complete events of one round: everyone computes, waits for the others and communicates, or is absent.
 
     ``scale`` is microseconds per unit of time.
     """
-    shown = range(len(record.tau)) if record.party is None else (record.party,)
     together = record.duration - record.comm_units
-    events = []
-    for k in shown:
+    away = {"round": record.round}
+    events = [
+        _event("absent", k, record.start_units * scale, record.duration * scale, away) for k in record.absent or ()
+    ]
+    for k in record.present:
         busy = busy_units(record, k)
         about = {"round": record.round, "tau": record.tau[k], "lr": record.lr[k]}
         start = record.start_units

@@ -26,7 +26,8 @@ class TrackingObserver(Observer):
     """Hands rounds and evaluations to a tracker; NaN and infinite values are left out.
 
     Series: ``round/train_loss``, ``round/sim_time``, ``round/sent_bytes`` (until then), ``tau/NAME``, ``lr/NAME``,
-    ``waiting_share/NAME`` and, at evaluations, ``eval/METRIC``. The step is the round (VAFL: the event).
+    ``waiting_share/NAME`` (those of who took part) and, at evaluations, ``eval/METRIC``. The step is the round (VAFL:
+    the event).
     """
 
     def __init__(self, tracker: Tracker) -> None:
@@ -55,8 +56,7 @@ class TrackingObserver(Observer):
             "round/sim_time": record.sim_time,
             "round/sent_bytes": self._sent_bytes,
         }
-        places = range(len(self._names)) if record.party is None else (record.party,)
-        for k in places:
+        for k in record.present:
             name = self._names[k]
             values[f"tau/{name}"] = record.tau[k]
             values[f"lr/{name}"] = record.lr[k]

@@ -63,6 +63,8 @@ def _refuse_dependence(run: Run) -> None:
         raise DataError(f"{run.name}: max_time is {config['max_time']}, so its length depends on its times")
     if config.get("speeds.kind") == "trace" and config.get("speeds.advance") == "time":
         raise DataError(f"{run.name}: speeds.advance=time, so its speeds depend on its times")
+    if any(config.get(key) for key in config if key.startswith("absence.")):
+        raise DataError(f"{run.name}: absence.*, so no round waits for the links of absent parties")
     if config.get("speeds.kind") == "replay":
         raise DataError(f"{run.name}: speeds=replay, so its times are those of another run")
 
