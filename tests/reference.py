@@ -176,6 +176,11 @@ def loss_of_party(world: World, k: int, sent: list[Tensor], x_k: Tensor, y: Tens
     return world.loss(world.predict([*sent[:k], world.parties[k](x_k), *sent[k + 1 :]]), y)
 
 
+def product(model: nn.Module, x_k: Tensor, gradient: Tensor) -> Tensor:
+    """Its derivative by the parameters is J^T v, v being the fixed gradient by the embeddings."""
+    return (model(x_k) * gradient).sum()
+
+
 def loss_of_server(world: World, sent: list[Tensor], y: Tensor) -> Tensor:
     return world.loss(world.predict(sent), y)
 
@@ -185,9 +190,13 @@ Away = Callable[[int], frozenset[int]]
 
 
 def run_rounds(
-    world: World, algo: str, pace: Pace, rates: Rates, ids: Ids, rounds: int, away_in: Away = lambda r: frozenset()
-) -> list[Row]:
-    """Flex-VFL, its adaptive form, Sync-Min, Sync-Max or P-BCD; with partial participation (SPEC 8)."""
+    world: World, algo: str, pace: Pace, rates: Rates, ids: Ids, rounds: int, away_in: Away = lambda r: frozenset(),
+    labels_at_server: bool = False,
+) -> list[Row]:  # fmt: skip
+    """Flex-VFL, its adaptive form, Sync-Min, Sync-Max or P-BCD.
+
+    With partial participation, and with labels at the server (SPEC 8).
+    """
     rows: list[Row] = []
     all_tau, _ = pace.schedule(algo)
     done, time = [0] * len(all_tau), Fraction(0)
@@ -207,10 +216,16 @@ def run_rounds(
                     last[k][batch] = model(x[k])
             sent = [embeddings[batch] for embeddings in last]
             loss = float(world.loss(world.predict(sent), y))
+        if labels_at_server:
+            leaves = [embeddings.clone().requires_grad_() for embeddings in sent]
+            gradients = torch.autograd.grad(world.loss(world.predict(leaves), y), leaves)
         for k, model in enumerate(world.parties):
             if k in away:
                 continue
-            local_round(model, world.rules[k], lr[k], tau[k], partial(loss_of_party, world, k, sent, x[k], y))
+            loss_k = partial(loss_of_party, world, k, sent, x[k], y)
+            if labels_at_server:
+                loss_k = partial(product, model, x[k], gradients[k])
+            local_round(model, world.rules[k], lr[k], tau[k], loss_k)
         local_round(world.server, world.rules[-1], lr[-1], tau[-1], partial(loss_of_server, world, sent, y))
         rows.append(Row(float(time), loss, tau, lr, absent=tuple(sorted(away))))
         done = [n + t for n, t in zip(done, tau, strict=True)]

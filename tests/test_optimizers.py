@@ -229,7 +229,7 @@ def test_clipping_of_parameters_that_share_one_gradient_tensor():
     a, b, x = draw(2, seed=9).requires_grad_(), draw(2, seed=10).requires_grad_(), draw(6, 2, seed=11)
     before, task = [a.detach().clone(), b.detach().clone()], Task("l1", 1)
     trainer = Trainer([a, b], LocalSGD(), task, clip_norm=0.01)
-    trainer.run(lambda: x @ (a + b)[:, None] + 100.0, torch.zeros(6, dtype=F64), Order(1, 1.0))
+    trainer.run(trainer.down(lambda: x @ (a + b)[:, None] + 100.0, torch.zeros(6, dtype=F64)), Order(1, 1.0))
     moved = torch.cat([a.detach() - before[0], b.detach() - before[1]])
     assert float(moved.norm()) == pytest.approx(0.01, rel=1e-3)
 
@@ -247,7 +247,7 @@ def test_kept_state_belongs_to_one_participant():
         w = torch.ones(3, 1, dtype=F64, requires_grad=True)
         trainer = Trainer([w], optimizer, task)
         for _ in range(2):
-            trainer.run(lambda w=w: draw(8, 3) @ w, torch.zeros(8, dtype=F64), Order(3, 0.1))
+            trainer.run(trainer.down(lambda w=w: draw(8, 3) @ w, torch.zeros(8, dtype=F64)), Order(3, 0.1))
         ends.append(w.detach())
     assert not torch.equal(ends[0], torch.ones(3, 1, dtype=F64))
     assert torch.equal(ends[0], ends[1])

@@ -28,9 +28,9 @@ from flexray.experiment import Experiment, LearningRateDecay, Limits, Target
 from flexray.limits import check_limits
 from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
-from flexray.participants import SERVER, SERVER_INDEX, ParticipantSpec, Shared, blame
+from flexray.participants import LABELS_AT, SERVER, SERVER_INDEX, ParticipantSpec, Shared, blame
 from flexray.tasks import Task
-from flexray.values import not_negative, number, participant, positive, resolve, shown, whole, yes_or_no
+from flexray.values import not_negative, number, one_of, participant, positive, resolve, shown, whole, yes_or_no
 
 Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
@@ -129,6 +129,7 @@ def _shared(config: Config, data: Dataset, outline: Outline, server: Participant
         dtype=cast(Literal["float32", "float64"], dtype),
         threads=whole("party_threads", config["party_threads"], low=1),
         wires=wires(config, outline.parties),
+        labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
     )
 
 

@@ -7,7 +7,7 @@ Shapes: b = samples of a batch, v = number of server parameters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -41,7 +41,10 @@ class PartyGroup:
         self._shared = shared
         self._compute = specs[0].compute  # one process, one device
         self._compute.prepare(specs[0].name)
-        self._labels = self._compute.put(shared.labels().get("train", torch.empty(0)))
+        self._knows_labels = shared.labels_at == "all"
+        self._labels = self._compute.put(
+            shared.labels().get("train", torch.empty(0)) if self._knows_labels else torch.empty(0)
+        )
         self.parties = [Party(spec, shared) for spec in specs]
         self._batches = shared.batches()
         self._labels_b: Tensor = self._labels[:0]
@@ -58,9 +61,13 @@ class PartyGroup:
         return tuple(party.width for party in self.parties)
 
     def connect(self, widths: Sequence[int]) -> None:
-        """Build the frozen copy of the server's model, given the embedding widths of all K parties."""
-        self._head = self._compute.place(self._shared.build_head(widths)).requires_grad_(False)
-        self._head_v = as_one_vector(list(self._head.parameters()))
+        """Build the frozen copy of the server's model, given the embedding widths of all K parties.
+
+        Parties without labels have no use for it.
+        """
+        if self._knows_labels:
+            self._head = self._compute.place(self._shared.build_head(widths)).requires_grad_(False)
+            self._head_v = as_one_vector(list(self._head.parameters()))
 
     def keep_first(self) -> None:
         """Keep the first embeddings of all training samples, of parties that may miss rounds; change no model."""
@@ -81,7 +88,8 @@ class PartyGroup:
         return GroupReply(self._blocks)
 
     def _begin(self, batch: Batch, absent: Sequence[int]) -> None:
-        self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
+        if self._knows_labels:
+            self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
         self._absent = frozenset(absent)
 
     def _present(self) -> list[Party]:
@@ -118,21 +126,47 @@ class PartyGroup:
             others: Embeddings of this batch, of the other groups in order.
         """
         self._head_v.copy_(self._compute.tensor(np.array(server.state_v)))
-        self._sent = {}
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
         phi = Phi(self._head, blocks, self._compute)
         block_bytes = [self._shared.block_bytes(k, block) for k, block in enumerate(blocks)]
         down_bytes = server.state_v.nbytes + sum(block_bytes)
+        return self._round(
+            index, orders, absent_next,
+            lambda party, order: party.train(phi, self._labels_b, order, index), [down_bytes] * len(blocks),
+        )  # fmt: skip
+
+    def reuse(
+        self, index: int, orders: Sequence[Sequence[Any]], absent_next: Sequence[int] | None, gradients: GroupReply
+    ) -> GroupReply:
+        """Run round ``index`` where labels are at the server: along its ``gradients``; else as :meth:`train`."""
+        grads = gradients.blocks
+        return self._round(
+            index, orders, absent_next,
+            lambda party, order: party.follow(grads[party.index - 1], order, index, "round"),
+            [grad_bo.nbytes for grad_bo in grads],
+        )  # fmt: skip
+
+    def _round(
+        self,
+        index: int,
+        orders: Sequence[Sequence[Any]],
+        absent_next: Sequence[int] | None,
+        iterate: Callable[[Party, Order], Report],
+        down_bytes: Sequence[int],
+    ) -> GroupReply:
+        """Let the parties that are there take their local iterations, and embed the next batch if told so."""
+        self._sent = {}
         reports = []
-        for party, order in zip(self.parties, orders, strict=True):
-            if party.index - 1 in self._absent:
+        for party, order, block_bo in zip(self.parties, orders, self._blocks, strict=True):
+            k = party.index - 1
+            if k in self._absent:
                 reports.append(Report(0, 1.0))
                 continue
-            report = party.train(phi, self._labels_b, Order(*order), index)
-            reports.append(report._replace(up_bytes=block_bytes[party.index - 1], down_bytes=down_bytes))
-        embed_next = absent_next is not None
-        return GroupReply(self.embed(index + 1, absent_next or ()).blocks if embed_next else (), tuple(reports))
+            report, up_bytes = iterate(party, Order(*order)), self._shared.block_bytes(k, block_bo)
+            reports.append(report._replace(up_bytes=up_bytes, down_bytes=down_bytes[k]))
+        blocks = () if absent_next is None else self.embed(index + 1, absent_next).blocks
+        return GroupReply(blocks, tuple(reports))
 
     def first_turn(self, place: int) -> Turn:
         """VAFL: embed the first batch of party ``place`` of this group."""
@@ -140,7 +174,7 @@ class PartyGroup:
 
     def follow(self, place: int, turn: int, order: Order, answer: Answer) -> Turn:
         """VAFL: let party ``place`` of this group end turn ``turn`` and embed the batch of its next."""
-        report = self.parties[place].follow(answer.grad_bo, order, turn)
+        report = self.parties[place].follow(answer.grad_bo, order, turn, "turn")
         return Turn(self._embed_turn(place, turn + 1), report)
 
     def _embed_turn(self, place: int, turn: int) -> FloatArray:

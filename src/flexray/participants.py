@@ -33,6 +33,10 @@ SERVER_INDEX = 0
 """The server's index in the paper and in random streams; parties are 1..K there."""
 
 
+LabelsAt = Literal["all", "server"]
+LABELS_AT: tuple[LabelsAt, ...] = ("all", "server")
+
+
 @dataclass(frozen=True)
 class ParticipantSpec:
     """One party or the server.
@@ -72,6 +76,8 @@ class Shared:
         dtype: ``float32`` or ``float64``.
         threads: Threads per party.
         wires: What every party does to embeddings that it sends; empty: nothing.
+        labels_at: Who holds the labels: ``all``; or the ``server`` alone: a party gets the gradient of the loss with
+            respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
         may_miss: The parties (0-based) that may miss rounds; what they sent last of every sample is kept.
     """
 
@@ -86,6 +92,7 @@ class Shared:
     dtype: Literal["float32", "float64"] = "float32"
     threads: int = 1
     wires: tuple[Wire, ...] = ()
+    labels_at: LabelsAt = "all"
     may_miss: frozenset[int] = frozenset()
 
     @property

@@ -5,6 +5,7 @@ Shapes: b = samples of a batch, n = samples of a split, o = the party's embeddin
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Literal
 
@@ -22,7 +23,7 @@ from flexray.participants import ParticipantSpec, Shared, blame, digest, get_sta
 from flexray.phi import Phi
 from flexray.saving import load, save, with_more
 from flexray.seeds import seed_torch
-from flexray.training import Trainer, trainable
+from flexray.training import Gradients, Trainer, trainable
 from flexray.wallclock import paced
 
 Inputs = tuple[Tensor, ...]
@@ -145,20 +146,27 @@ class Party:
         with blame(self.name, f"round {index + 1}"):
             seed_torch(self._seed, self.index, "train", index)
             predict = self._compute.forward(phi.predictor(self.index - 1))
-            run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
-            return run(lambda: predict(self._embedding()), labels_b, order)
+            return self._run(self._trainer.down(lambda: predict(self._embedding()), labels_b), order)
+
+    def _run(self, gradients: Gradients, order: Order) -> Report:
+        run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
+        return run(gradients, order)
 
     def _embedding(self) -> Tensor:
         """Return the batch's embeddings under the current parameters, with their graph."""
         sent, self._sent = self._sent, None
         return self._forward(self._batch) if sent is None else sent
 
-    def follow(self, grad_bo: FloatArray, order: Order, index: int) -> Report:
-        """VAFL: take one step along the server's gradient with respect to the embeddings that were sent."""
+    def follow(self, grad_bo: FloatArray, order: Order, index: int, kind: Literal["turn", "round"]) -> Report:
+        """Take local iterations along the server's gradient with respect to the embeddings that were sent.
+
+        In a turn of VAFL it is one; in a round, where labels are at the server, the gradient is used for all of them.
+        The loss is not known here.
+        """
         grad = self._compute.tensor(np.array(grad_bo))
-        with blame(self.name, f"turn {index + 1}"):
+        with blame(self.name, f"{kind} {index + 1}"):
             seed_torch(self._seed, self.index, "embed", index)  # the same dropout as the embeddings that were sent
-            return self._trainer.follow(self._embedding, grad, order)
+            return replace(self._run(self._trainer.along(self._embedding, grad), order), loss=None)
 
     def embed_split(self, split: Split, chunk: int, mode: Literal["train", "eval"] = "eval") -> FloatArray:
         """Return the embeddings [n, o] of a whole split, in evaluation mode unless told otherwise."""

@@ -87,8 +87,22 @@ class Server:
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
             given = Order(*order)
             run = self._trainer.run if given.pace is None else paced(self._trainer, given.pace)
-            report = run(lambda: self._forward(embeddings_bo), labels_b, given)
+            report = run(self._trainer.down(lambda: self._forward(embeddings_bo), labels_b), given)
             return self._reply(self._with_loss(report, embeddings_bo, labels_b))
+
+    def gradients(self, index: int, *replies: GroupReply) -> GroupReply:
+        """Return the loss's gradient with respect to every party's embeddings of round ``index``.
+
+        It is taken before the server's local iterations, and with the dropout of the first of them.
+        """
+        embeddings_bo = self._compute.put(_concatenate(replies)).requires_grad_()
+        labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
+        with blame(SERVER, f"round {index + 1}"):
+            seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
+            loss = self._task.loss_fn(self._forward(embeddings_bo), labels_b)
+            (grad_bo,) = torch.autograd.grad(loss, [embeddings_bo], allow_unused=True, materialize_grads=True)
+        grad = grad_bo.cpu().numpy()
+        return GroupReply(tuple(np.ascontiguousarray(grad[:, start:end]) for start, end in self._spans))
 
     def _with_loss(self, report: Report, embeddings_bo: Tensor, labels_b: Tensor) -> Report:
         """Add the batch's loss to the report of a server that took no iteration."""

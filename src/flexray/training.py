@@ -15,6 +15,9 @@ from flexray.messages import Order, Report
 from flexray.optimizers import LocalOptimizer, clip_gradients
 from flexray.tasks import Task
 
+Gradients = Callable[[], tuple[Sequence[Tensor], Tensor]]
+"""Returns the gradients at the current parameters, and a number that is not finite if they cannot be followed."""
+
 
 class Pacer(Protocol):
     """Decides in real time how many local iterations a round has, and when."""
@@ -52,12 +55,39 @@ class Trainer:
     def __post_init__(self) -> None:
         self.optimizer = copy.deepcopy(self.optimizer)  # it may keep state, which is this participant's alone
 
-    def run(self, predict: Callable[[], Tensor], labels_b: Tensor, order: Order, pacer: Pacer | None = None) -> Report:
-        """Take ``order.tau`` local iterations on one batch.
+    def down(self, predict: Callable[[], Tensor], labels_b: Tensor) -> Gradients:
+        """Return the gradients of the loss, and the loss.
 
         Args:
             predict: Computes the batch's prediction [b, c] from the current parameters.
             labels_b: Labels of the batch.
+        """
+
+        def gradients() -> tuple[Sequence[Tensor], Tensor]:
+            loss = self.task.loss_fn(predict(), labels_b)
+            return self._gradients(loss), loss.detach()
+
+        return gradients
+
+    def along(self, embed: Callable[[], Tensor], grad_bo: Tensor) -> Gradients:
+        """Return the gradients J^T v for a given v, which stays the same while the parameters move.
+
+        Args:
+            embed: Computes the embeddings [b, o] from the current parameters; J is their Jacobian.
+            grad_bo: v, the loss's gradient [b, o] with respect to the embeddings.
+        """
+
+        def gradients() -> tuple[Sequence[Tensor], Tensor]:
+            embedding_bo = embed()
+            return self._gradients(embedding_bo, grad_bo), (embedding_bo.detach() * grad_bo).sum()
+
+        return gradients
+
+    def run(self, gradients: Gradients, order: Order, pacer: Pacer | None = None) -> Report:
+        """Take ``order.tau`` local iterations on one batch.
+
+        Args:
+            gradients: What :meth:`down` or :meth:`along` returned; of the latter, the report has no loss to tell.
             order: Number of iterations and learning rate.
             pacer: Takes the place of the order's number on the wall clock.
         """
@@ -66,9 +96,9 @@ class Trainer:
         if tau and self.params:
             step = self.optimizer.begin(self.params, order.lr)
             for _ in range(tau) if pacer is None else pacer.iterations(tau):
-                loss = self.task.loss_fn(predict(), labels_b)
-                step(self._gradients(loss))
-                losses.append(loss.detach())
+                grads, loss = gradients()
+                step(grads)
+                losses.append(loss)
             tau = tau if pacer is None else pacer.taken
         values = torch.stack(losses).tolist() if losses else []
         return Report(
@@ -80,29 +110,13 @@ class Trainer:
             span_s=0.0 if pacer is None else pacer.span_s,
         )
 
-    def rehearse(self, predict: Callable[[], Tensor], labels_b: Tensor, order: Order, pacer: Pacer) -> Report:
+    def rehearse(self, gradients: Gradients, order: Order, pacer: Pacer) -> Report:
         """Run local iterations to time them: the optimizer comes out as it was, the parameters do not."""
         kept = copy.deepcopy(self.optimizer)
         try:
-            return self.run(predict, labels_b, order, pacer)
+            return self.run(gradients, order, pacer)
         finally:
             self.optimizer = kept
-
-    def follow(self, embed: Callable[[], Tensor], grad_bo: Tensor, order: Order) -> Report:
-        """Take one step along ``grad_bo``, the loss's gradient with respect to the embeddings (VAFL).
-
-        Args:
-            embed: Computes the embeddings [b, o] from the current parameters.
-            grad_bo: Gradient [b, o] that the server answered.
-            order: Whether to step (tau 1 or 0) and the learning rate.
-        """
-        if order.tau and self.params:
-            grads = torch.autograd.grad(
-                embed(), self.params, grad_outputs=grad_bo, allow_unused=True, materialize_grads=True
-            )
-            self.optimizer.begin(self.params, order.lr)(self._clip(grads))
-        diverged = None if bool(torch.isfinite(grad_bo).all()) else 0
-        return Report(order.tau, self._max_weight(order.tau, order.lr), diverged_at=diverged)
 
     def step_with_input(self, loss: Tensor, input_bo: Tensor, order: Order) -> Tensor:
         """Take one step down ``loss`` and return its gradient with respect to ``input_bo``, both at the same point."""
@@ -118,10 +132,11 @@ class Trainer:
     def _clip(self, grads: Sequence[Tensor]) -> Sequence[Tensor]:
         return grads if self.clip_norm is None else clip_gradients(grads, self.clip_norm)
 
-    def _gradients(self, loss: Tensor) -> Sequence[Tensor]:
-        if not loss.requires_grad:  # the parameters do not reach the loss, e.g. all outputs were dropped
+    def _gradients(self, output: Tensor, grad: Tensor | None = None) -> Sequence[Tensor]:
+        """Return the gradients of a loss or, given the loss's gradient with respect to it, of embeddings."""
+        if not output.requires_grad:  # the parameters do not reach it, e.g. all outputs were dropped
             return [torch.zeros_like(p) for p in self.params]
-        return self._clip(torch.autograd.grad(loss, self.params, allow_unused=True, materialize_grads=True))
+        return self._clip(torch.autograd.grad(output, self.params, grad, allow_unused=True, materialize_grads=True))
 
 
 def trainable(module: nn.Module) -> list[Tensor]:

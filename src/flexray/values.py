@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from flexray.errors import ConfigError, near_match
 from flexray.participants import SERVER
 
+Word = TypeVar("Word", bound=str)
 Check = Callable[[str, Any], float]
 
 
@@ -39,6 +40,14 @@ def yes_or_no(key: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise ConfigError(f"{key}: expected true or false, got {shown(value)}")
     return value
+
+
+def one_of(key: str, value: Any, words: Sequence[Word]) -> Word:
+    """Return ``value`` as one of these words, or refuse it by name."""
+    for word in words:
+        if value == word:
+            return word
+    raise ConfigError(f"{key}: unknown value {shown(value)}{near_match(str(value), words)}")
 
 
 def positive(key: str, value: Any) -> float:

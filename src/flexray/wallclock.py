@@ -8,11 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from torch import Tensor
-
 from flexray.devices import synchronize
 from flexray.messages import Order, Pace, Report
-from flexray.training import Trainer
+from flexray.training import Gradients, Trainer
 
 GRAIN_S = 0.05
 """Seconds of computing between rests, at least: who rests more often is favoured by a busy machine's scheduler."""
@@ -114,10 +112,10 @@ class Throttle:
         self._rested_s += self._clock.now() - before
 
 
-def paced(trainer: Trainer, pace: Pace) -> Callable[[Callable[[], Tensor], Tensor, Order], Report]:
+def paced(trainer: Trainer, pace: Pace) -> Callable[[Gradients, Order], Report]:
     """Return what runs the local iterations of a round in real time, in place of :meth:`Trainer.run`."""
     run = trainer.rehearse if pace.rehearsal else trainer.run
-    return lambda predict, labels_b, order: run(predict, labels_b, order, Throttle(pace))
+    return lambda gradients, order: run(gradients, order, Throttle(pace))
 
 
 class Timer:

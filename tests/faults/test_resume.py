@@ -88,12 +88,13 @@ def test_a_run_that_was_interrupted_goes_on_exactly(
 
 
 @pytest.mark.parametrize("number", [1, 3, 4, 11])
-@pytest.mark.parametrize("algo", ["flex", "adaptive", "pbcd"])
+@pytest.mark.parametrize("labels", ["all", "server"])
+@pytest.mark.parametrize("algo", ["flex", "adaptive"])
 def test_with_absent_parties_too(
-    algo: str, number: int, start: Start, interrupt_at: Callable[[int, int], None], tmp_path: Path
+    algo: str, labels: str, number: int, start: Start, interrupt_at: Callable[[int, int], None], tmp_path: Path
 ) -> None:
     """What stands in for them is kept; some begin after it, some have only missed rounds by then."""
-    words = (f"algo={algo}", *ABSENT)
+    words = (f"algo={algo}", f"labels_at={labels}", *ABSENT)
     assert start(tmp_path / "undisturbed", *words) == 0
     assert all(summary(tmp_path / "undisturbed")["absent_rounds"].values())
     interrupt_at(number, signal.SIGINT)

@@ -43,6 +43,7 @@ def test_absent_parties_stand_in_alike(place: str, compose_job: Compose, run_inl
             "absence.probability={1:0.5,4:0.3}",
             "absence.above=0.35",
             "speeds=google_mean",
+            f"labels_at={'server' if algo == 'adaptive' else 'all'}",
         )
         expected = run_inline(compose_job("cluster=inline", *words))
         records = on_ray(compose_job(*PLACES[place], *words))

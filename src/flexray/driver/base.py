@@ -136,8 +136,8 @@ class Driver(ABC):
         head: ServerReply = self._runtime.get([self._server("start")])[0]
         size, itemsize = shared.batch_size, head.state_v.itemsize
         up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
-        is_round = isinstance(self._algorithm, RoundAlgorithm)
-        down = [head.state_v.nbytes + sum(up) if is_round else size * width * itemsize for width in widths]
+        gets_phi = isinstance(self._algorithm, RoundAlgorithm) and shared.labels_at == "all"
+        down = [head.state_v.nbytes + sum(up) if gets_phi else size * width * itemsize for width in widths]
         total = [a + b for a, b in zip(up, down, strict=True)]
         units = link_units(system.party_comm_units, bandwidths, total)
         self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=units))

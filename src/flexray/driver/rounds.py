@@ -97,11 +97,16 @@ class RoundDriver(Driver):
             server: Handle of the server's parameters at its start.
         """
         place, index = self._placement, record.round - 1
+        shares_labels = self._x.shared.labels_at == "all"
+        gradients = None if shares_labels else self._server("gradients", index, after=embeddings)
         replies = []
         for g, (host, group) in enumerate(zip(place.group_hosts, place.groups, strict=True)):
-            args = [index, [_fields(orders[k]) for k in group], absent_next, g]
+            args = [index, [_fields(orders[k]) for k in group], absent_next]
             others = (*embeddings[:g], *embeddings[g + 1 :])  # the group has its own
-            replies.append(self._runtime.call(host, [GROUP, "train", args], server, *others))
+            if shares_labels:
+                replies.append(self._runtime.call(host, [GROUP, "train", [*args, g]], server, *others))
+            else:
+                replies.append(self._runtime.call(host, [GROUP, "reuse", args], gradients))
         after = self._server("train", index, _fields(orders[-1]), after=embeddings)
         self._pending.append(Pending(record, (*replies, after)))
         return replies, after
