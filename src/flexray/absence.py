@@ -9,7 +9,8 @@ process is replaced (:mod:`flexray.running`). In a round that it misses, a party
   training samples once, as in VAFL (SPEC 6), which counts neither as time nor as bytes.
 
 The others get Phi as ever, what stands in included. If every party misses a round, the server goes on alone and no link
-is waited for.
+is waited for; if it is frozen, too, the round passes with its timeout. All take part in a dummy round
+(``adaptive.first=dummy``).
 
 Shapes: b = samples of a batch, n = training samples, o = embedding width of a party.
 """

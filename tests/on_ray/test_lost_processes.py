@@ -71,21 +71,22 @@ def write(records: list[Record], folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("algo", "victim", "number", "at"),
+    ("words", "victim", "number", "at"),
     [
-        ("flex", "party-2", signal.SIGKILL, 37),
-        ("vafl", "-server", signal.SIGKILL, 45),
-        ("adaptive", "-driver", signal.SIGKILL, 8),
-        ("flex", "party-3", signal.SIGSTOP, 22),
+        ("algo=flex", "party-2", signal.SIGKILL, 37),
+        ("algo=vafl", "-server", signal.SIGKILL, 45),
+        ("algo=adaptive", "-driver", signal.SIGKILL, 8),
+        ("algo=flex", "party-3", signal.SIGSTOP, 22),
+        ("algo=flex absence.probability=0.4 labels_at=server lr=0.005", "party-2", signal.SIGKILL, 37),
     ],
 )
 def test_a_lost_process_is_replaced(
-    algo: str, victim: str, number: int, at: int, cluster: RayCluster, compose_job: Compose, run_inline: Run,
+    words: str, victim: str, number: int, at: int, cluster: RayCluster, compose_job: Compose, run_inline: Run,
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    expected = run_inline(compose_job(f"algo={algo}", "cluster=inline", *SMALL))
+    expected = run_inline(compose_job(*words.split(), "cluster=inline", *SMALL))
     write(expected, tmp_path / "undisturbed")
-    job = compose_job(f"algo={algo}", "cluster=local", "stall_timeout=5", *SMALL)
+    job = compose_job(*words.split(), "cluster=local", "stall_timeout=5", *SMALL)
     strikes = Strikes(at, lambda: kill(victim, number))
     done = execute(job, cluster, tmp_path / "run", strikes)
     assert digests(strikes.ended) == digests(expected)

@@ -35,6 +35,13 @@ def test_a_wall_run_is_repeated_on_the_virtual_clock(algo: str, run_folder: RunF
         assert algo != "pbcd" or set(tau) == {1}
 
 
+def test_with_labels_at_the_server_too(run_folder: RunFolder) -> None:
+    first = run_folder("first", "labels_at=server", "lr=1e-5", "speeds=google_mean", *FAST)
+    repeated(run_folder, first, "flex", "labels_at=server", "lr=1e-5")
+    assert all(min(tau) >= 1 for tau in taus(first))
+    assert summary(first)["status"] == "completed"
+
+
 def test_wall_turns_are_repeated_in_their_order(run_folder: RunFolder) -> None:
     speed = ("speeds=uniform", "speeds.utilization={a:0.9,default:0}", "network.t_comm={a:0.02,default:0.005}")
     first = run_folder("first", "algo=vafl", *FAST, *speed, "rounds=30", "eval_every=7")
