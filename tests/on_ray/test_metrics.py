@@ -43,7 +43,9 @@ def test_rounds_tau_waiting_and_bytes_are_at_the_prometheus_endpoint(tmp_path: P
         "eval_train=false", f"hydra.run.dir={tmp_path}",
     ]  # fmt: skip
     ray_variables = {"RAY_enable_metrics_collection": "1", "RAY_metrics_report_interval_ms": "200"}
-    done = subprocess.run(command, env={**os.environ, **ray_variables}, capture_output=True, text=True, timeout=170, check=False)
+    done = subprocess.run(
+        command, env={**os.environ, **ray_variables}, capture_output=True, text=True, timeout=170, check=False
+    )
     assert done.returncode == 0, done.stderr
     page = done.stdout
     values = {}
