@@ -5,7 +5,6 @@ Shapes: b = samples of a batch, n = samples of a split, o = the party's embeddin
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 from typing import Literal
 
@@ -166,7 +165,7 @@ class Party:
         grad = self._compute.tensor(np.array(grad_bo))
         with blame(self.name, f"{kind} {index + 1}"):
             seed_torch(self._seed, self.index, "embed", index)  # the same dropout as the embeddings that were sent
-            return replace(self._run(self._trainer.along(self._embedding, grad), order), loss=None)
+            return self._run(self._trainer.along(self._embedding, grad), order)._replace(loss=None)
 
     def embed_split(self, split: Split, chunk: int, mode: Literal["train", "eval"] = "eval") -> FloatArray:
         """Return the embeddings [n, o] of a whole split, in evaluation mode unless told otherwise."""
