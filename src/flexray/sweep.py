@@ -1,18 +1,22 @@
-"""The table at the end of a sweep: time-to-target by algorithm, over seeds."""
+"""The table at the end of a sweep: time-to-target by algorithm, over seeds, told as the report tells it."""
 
 from __future__ import annotations
 
-import statistics
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 
+from flexray.report.runs import COMPLETED, DIVERGED
+from flexray.report.statistics import spread, with_deviation
+
 
 def sweep_table(summaries: Sequence[dict[str, Any]]) -> Table:
-    """Return one row per algorithm and dataset: mean and deviation of time-to-target over the runs that reached it.
+    """Return one row per algorithm and dataset: mean and sample deviation of time-to-target, in units or seconds.
 
-    A row in which a run missed the target says how many reached it; with none, ``--``. Times are units or seconds.
+    A target that not every run reached is ``--``, never a mean over those that did; runs that were interrupted or given
+    up are not counted, which a line below the table says.
     """
     groups: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
     for summary in summaries:
@@ -20,29 +24,28 @@ def sweep_table(summaries: Sequence[dict[str, Any]]) -> Table:
         key = (summary["algo"], summary["dataset"], target, unit)
         groups.setdefault(key, []).append(summary)
     units = sorted({unit for *_, unit in groups})
-    table = Table(title=f"time to target ({' or '.join(units)})")
+    table = Table(title=f"time to target ({' or '.join(units)})", caption=_left_out(summaries))
     for column in ("algo", "dataset", "target"):
         table.add_column(column)
     for column in ("time to target", "reached", "final"):
         table.add_column(column, justify="right")
     for (algo, dataset, target, unit), runs in groups.items():
-        times = [run["time_to_target"] for run in runs if run["time_to_target"] is not None]
-        finals = [run["final"].get(run["metric"]) for run in runs]
-        known = [value for value in finals if value is not None]
-        final = f"{statistics.mean(known):.4f}" if known else "--"
+        time, reached, final = _outcome([run for run in runs if run["status"] in (COMPLETED, DIVERGED)])
         table.add_row(
-            algo,
-            dataset,
-            target,
-            _spread(times, unit if len(units) > 1 else ""),
-            f"{len(times)} of {len(runs)}",
-            final,
+            algo, dataset, target, f"{time} {unit}" if len(units) > 1 and time != "--" else time, reached, final
         )
     return table
 
 
-def _spread(values: Sequence[float], unit: str) -> str:
-    if not values:
-        return "--"
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.mean(values):,.6g} ± {deviation:,.4g} {unit}".rstrip()
+def _outcome(runs: Sequence[dict[str, Any]]) -> tuple[str, str, str]:
+    """Return time to target, how many reached it, and the metric at the end."""
+    times = [run["time_to_target"] for run in runs if run["time_to_target"] is not None]
+    finals = [value for run in runs if (value := run["final"].get(run["metric"])) is not None]
+    everybody = spread(times) if len(times) == len(runs) else None
+    final = spread(finals) if len(finals) == len(runs) else None
+    return with_deviation(everybody), f"{len(times)} of {len(runs)}", with_deviation(final, 4)
+
+
+def _left_out(summaries: Sequence[dict[str, Any]]) -> str | None:
+    counts = Counter(s["status"] for s in summaries if s["status"] not in (COMPLETED, DIVERGED))
+    return f"not counted: {', '.join(f'{count} {status}' for status, count in counts.items())}" if counts else None

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from flexray.messages import Record, RoundRecord
+from flexray.report.folders import read_run
 from flexray.run import run_command
 from flexray.running import Execution
 
@@ -82,6 +83,8 @@ def test_a_run_that_was_interrupted_goes_on_exactly(
     assert summary(tmp_path / "run")["status"] == "interrupted"
     assert summary(tmp_path / "run")["rounds"] < 30
     assert f"resume={tmp_path / 'run'}" in capsys.readouterr().out
+    reported = read_run(tmp_path / "run", "run")
+    assert (reported.status, reported.length) == ("interrupted", summary(tmp_path / "run")["rounds"])
     interrupt_at(0, 0)
     assert run_command([f"resume={tmp_path / 'run'}"]) == 0
     assert_same(tmp_path / "run", tmp_path / "undisturbed")

@@ -45,6 +45,7 @@ def write_run(
             "seed": seed, "metric": "test_top1", "target": 0.9, "versions": VERSIONS, **(summary or {}),
         }  # fmt: skip
         (folder / "summary.json").write_text(json.dumps(content), encoding="utf-8")
+        (folder / "configuration.json").write_text(json.dumps(flat), encoding="utf-8")
     return folder
 
 

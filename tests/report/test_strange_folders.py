@@ -33,7 +33,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "summary deep": (lambda f: (f / "summary.json").write_text("[" * 100_000), "summary.json: is not valid JSON"),
     "summary no algo": (lambda f: replace(f / "summary.json", '"algo"', '"x"'), "algo: expected a text"),
     "summary target": (lambda f: replace(f / "summary.json", '"target": 0.9', '"target": []'), "target: expected a"),
-    "status": (lambda f: replace(f / "summary.json", '"completed"', '"fine"'), "status: expected completed"),
+    "status": (lambda f: replace(f / "summary.json", '"completed"', '"fine"'), "status: expected one of compl"),
     "no rounds": (lambda f: (f / "rounds.csv").unlink(), "rounds.csv: no such file"),
     "rounds lost": (lambda f: cut(f / "rounds.csv", 240), "rounds.csv, row"),
     "a round short": (lambda f: replace(f / "rounds.csv", '4,120.0,30.0,"[1, 4, 5]"', ""), "rounds.csv, row 5"),
@@ -95,8 +95,41 @@ def test_a_run_that_is_still_writing_is_unfinished_and_not_counted(tmp_path: Pat
     assert (report.runs[1].text("algo"), report.runs[1].seed, report.runs[1].target) == ("flex", "1", 0.9)
     (result,) = report.results
     assert result.runs == 1
-    assert "not counted, still running or stopped: 1, 2" in result.notes
-    assert "run 1: still running, or stopped (no summary.json): 3 rounds so far; not counted" in report.warnings
+    assert "not counted, still running or killed: 1, 2" in result.notes
+    assert "run 1: still running, or killed: 3 rounds so far; not counted" in report.warnings
+
+
+@pytest.mark.parametrize(
+    ("status", "unit", "said"),
+    [
+        ("interrupted", "units", "interrupted after 4 rounds; it can be resumed; not counted"),
+        ("interrupted", "seconds", "interrupted after 4 rounds; not counted"),
+        ("failed", "units", "given up for lost processes after 4 rounds; it can be resumed; not counted"),
+    ],
+)
+def test_a_run_that_was_stopped_is_shown_as_that_and_not_counted(
+    status: str, unit: str, said: str, tmp_path: Path
+) -> None:
+    write_run(tmp_path / "0", seed=0, summary={"time_unit": unit})
+    write_run(tmp_path / "1", seed=1, summary={"status": status, "time_unit": unit})
+    report = make_report([tmp_path], Wanted())
+    assert [(run.status, run.fault) for run in report.runs] == [(COMPLETED, ""), (status, "")]
+    assert report.warnings == (f"run 1: {said}",)
+    (result,) = report.results
+    assert (result.runs, len(result.reached)) == (1, 1)
+    assert f"not counted, {said.partition(' after ')[0]}: 1" in result.notes
+
+
+@pytest.mark.parametrize("rounds", [2, 6])
+def test_a_run_that_was_resumed_and_goes_on_is_unfinished(rounds: int, tmp_path: Path) -> None:
+    """Its summary is that of the earlier end, its rows are cut back or already more."""
+    write_run(tmp_path / "0", seed=0)
+    going = write_run(tmp_path / "1", seed=1, summary={"status": "interrupted", "rounds": rounds})
+    (going / "configuration.json").unlink()
+    cut(going / "rounds.csv", (going / "rounds.csv").stat().st_size - 20)
+    report = make_report([tmp_path], Wanted())
+    assert [(run.status, run.length) for run in report.runs] == [(COMPLETED, 4), (UNFINISHED, 3)]
+    assert report.results[0].runs == 1
 
 
 def test_mixed_versions_and_synthetic_data_are_said_first(tmp_path: Path) -> None:

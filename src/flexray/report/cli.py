@@ -16,8 +16,8 @@ from flexray.report.writing import write_report
 
 ABOUT = """\
 Makes tables, figures and a page of run folders. Runs that differ in their seeds only are averaged; what was not reached
-is --, and runs that are damaged or not finished are named, never counted. The folders may come from anybody: they are
-read as text, and nothing in them is executed."""
+is --, and runs that are damaged, interrupted or still running are named, never counted. The folders may come from
+anybody: they are read as text, and nothing in them is executed."""
 
 EXAMPLES = """\
 examples:

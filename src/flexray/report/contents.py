@@ -10,7 +10,7 @@ from flexray.errors import DataError
 from flexray.report.folders import find_runs, read_runs
 from flexray.report.grouping import Group, make_groups
 from flexray.report.published import Published, published
-from flexray.report.runs import DAMAGED, UNFINISHED, Run
+from flexray.report.runs import DAMAGED, STOPPED, UNFINISHED, Run
 from flexray.report.statistics import Result, results
 
 
@@ -84,8 +84,10 @@ def _warnings(runs: Sequence[Run]) -> Iterator[str]:
         if run.status == DAMAGED:
             yield f"run {run.name}: damaged, not counted: {run.fault}"
         elif run.status == UNFINISHED:
-            so_far = f"{run.length:,} rounds so far; not counted"
-            yield f"run {run.name}: still running, or stopped (no summary.json): {so_far}"
+            yield f"run {run.name}: still running, or killed: {run.length:,} rounds so far; not counted"
+        elif run.status in STOPPED:
+            more = "" if run.time_unit == "seconds" else "; it can be resumed"  # seconds do not come again
+            yield f"run {run.name}: {STOPPED[run.status]} after {run.length:,} rounds{more}; not counted"
     yield from _mixed_versions(runs)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ import numpy as np
 
 from flexray.errors import DataError, RunFolderError
 from flexray.report.reading import flatten, natural, read_json, read_table, read_yaml
-from flexray.report.runs import COMPLETED, DAMAGED, DIVERGED, UNFINISHED, Evaluations, FloatArray, Run, Series
+from flexray.report.runs import COMPLETED, DAMAGED, ENDS, UNFINISHED, Evaluations, FloatArray, Run, Series
 
 MARKS = ("summary.json", "rounds.csv", ".hydra/config.yaml")
 """Any of them makes a folder a run folder."""
+LAST_FILE = "configuration.json"
+"""A run writes it after its summary, and removes it when it goes on."""
 NOTHING = np.empty(0)
 
 
@@ -58,20 +60,34 @@ def read_run(folder: Path, name: str) -> Run:
         config_file = folder / ".hydra" / "config.yaml"
         if config_file.exists():
             run = replace(run, config=flatten(read_yaml(config_file)), **_chosen(folder))
-        finished = (folder / "summary.json").exists()
-        summary = read_json(folder / "summary.json") if finished else _planned(run)
+        summary = read_json(folder / "summary.json") if (folder / "summary.json").exists() else None
+        if summary is None or _goes_on(folder, summary):
+            return _read_rows(replace(run, summary=_planned(run)), UNFINISHED)
         run = replace(run, summary=summary)
-        status = summary.get("status", COMPLETED) if finished else UNFINISHED
-        if status not in (COMPLETED, DIVERGED, UNFINISHED):
-            raise RunFolderError(f"summary.json: status: expected {COMPLETED} or {DIVERGED}, got {status!r}")
+        status = summary.get("status", COMPLETED)
+        if status not in ENDS:
+            raise RunFolderError(f"summary.json: status: expected one of {', '.join(ENDS)}, got {status!r}")
         _check_summary(summary)
-        series = _series(folder / "rounds.csv", not finished)
-        evals = _evaluations(folder / "evals.csv", series, not finished)
-        run = replace(run, series=series, evals=evals)
+        run = _read_rows(run, status)
         _check_complete(run)
-        return replace(run, status=status)
+        return run
     except RunFolderError as error:
         return replace(run, status=DAMAGED, fault=" ".join(str(error).split()))
+
+
+def _goes_on(folder: Path, summary: Mapping[str, Any]) -> bool:
+    """Whether the summary is that of an earlier end, from which the run was resumed."""
+    if (folder / LAST_FILE).exists() or not (folder / "rounds.csv").exists():
+        return False
+    rows = read_table(folder / "rounds.csv", unfinished=True)
+    return len(rows.get("round", ())) != summary.get("rounds")
+
+
+def _read_rows(run: Run, status: str) -> Run:
+    """Return the run with its status, rounds and evaluations."""
+    series = _series(run.folder / "rounds.csv", status == UNFINISHED)
+    evals = _evaluations(run.folder / "evals.csv", series, status == UNFINISHED)
+    return replace(run, status=status, series=series, evals=evals)
 
 
 def _chosen(folder: Path) -> dict[str, Any]:
@@ -102,7 +118,7 @@ def _planned(run: Run) -> dict[str, Any]:
         "seed": config.get("seed", "?"),
         "metric": config.get("target_metric") or "?",
         "target": config.get("target"),
-        "time_unit": "s" if wall else "units",
+        "time_unit": "seconds" if wall else "units",
     }
 
 

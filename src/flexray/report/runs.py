@@ -1,4 +1,4 @@
-"""Run folders as they are found: finished, diverged, still running, or damaged."""
+"""Run folders as they are found: finished, diverged, stopped on the way, still running, or damaged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from flexray.metrics import meets
 
 FloatArray = npt.NDArray[np.float64]
 
-COMPLETED, DIVERGED, UNFINISHED, DAMAGED = "completed", "diverged", "unfinished", "damaged"
+COMPLETED, DIVERGED, INTERRUPTED, FAILED = ENDS = ("completed", "diverged", "interrupted", "failed")
+"""As a run that ended says of itself: interrupted by a signal, or failed because it lost processes too often."""
+STOPPED = {INTERRUPTED: "interrupted", FAILED: "given up for lost processes"}
+"""What is said of a run that was not done and can be resumed."""
+UNFINISHED, DAMAGED = "unfinished", "damaged"
+"""As the files tell."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,8 @@ class Run:
     Args:
         folder: Where it is.
         name: What it is called in the report.
-        status: ``completed``, ``diverged``, ``unfinished`` (running, or stopped) or ``damaged``.
+        status: ``completed``, ``diverged``, ``interrupted``, ``failed``, ``unfinished`` (running, or killed) or
+            ``damaged``.
         fault: What is wrong with a damaged one.
         summary: Its ``summary.json``; of an unfinished run what its configuration tells.
         config: Its configuration, flat.

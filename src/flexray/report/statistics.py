@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from flexray.metrics import lower_is_better
 from flexray.report.grouping import Group
-from flexray.report.runs import DIVERGED, UNFINISHED, Reached
+from flexray.report.runs import DIVERGED, STOPPED, UNFINISHED, Reached
 
 MEASURES = ("time", "rounds", "sent_bytes")
 """What it took to reach the target."""
@@ -104,9 +104,9 @@ def _notes(group: Group, reached: Sequence[Reached]) -> list[str]:
     diverged = [run for run in runs if run.status == DIVERGED]
     if diverged:
         notes.append(f"diverged (the loss became NaN or infinite): {_named(diverged)}")
-    unfinished = [run for run in group.runs if run.status == UNFINISHED]
-    if unfinished:
-        notes.append(f"not counted, still running or stopped: {_named(unfinished)}")
+    for status, words in ((UNFINISHED, "still running or killed"), *STOPPED.items()):
+        if others := [run for run in group.runs if run.status == status]:
+            notes.append(f"not counted, {words}: {_named(others)}")
     repeated = [run for run in group.runs if run.counted and run not in runs]
     if repeated:
         notes.append(f"not counted, the same seed again: {_named(repeated)}")

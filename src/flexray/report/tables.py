@@ -93,7 +93,7 @@ def _titles(results: Sequence[Result]) -> list[str]:
     runs = [r.group.runs[0] for r in results]
     goals, units, metrics = ({f(run) for run in runs} for f in (goal, lambda r: r.time_unit, lambda r: r.metric))
     to = f"to {goals.pop()}" if len(goals) == 1 else "to target"
-    unit = units.pop() if len(units) == 1 else "units or s"
+    unit = units.pop() if len(units) == 1 else "units or seconds"
     final = f"final {metrics.pop()}" if len(metrics) == 1 else "final metric"
     return [f"time {to} ({unit})", "reached", "rounds", "MB", final]
 
