@@ -18,6 +18,17 @@ BATCH_KEYS = ("batch_size", "replacement", "drop_last")
 def build_dataset(config: Mapping[str, Any], base_dir: Path) -> Dataset:
     """Build the dataset; relative paths start from ``base_dir``."""
     node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
+    dataset: Dataset = make("dataset", started_from(base_dir, node), Dataset)
+    return dataset
+
+
+def started_from(base_dir: Path, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keys of the dataset, relative paths among them started from ``base_dir``.
+
+    Raises:
+        ConfigError: A path is no text.
+    """
+    node = dict(keys)
     for key in ("path", "labels_file", "cache", "class_list"):
         if node.get(key) is not None:
             node[key] = absolute(f"dataset.{key}", node[key], base_dir)
@@ -25,8 +36,7 @@ def build_dataset(config: Mapping[str, Any], base_dir: Path) -> Dataset:
         node["bert"] = absolute("dataset.bert", bert, base_dir)
     if isinstance(node.get("files"), Mapping):
         node["files"] = {k: absolute(f"dataset.files.{k}", v, base_dir) for k, v in node["files"].items()}
-    dataset: Dataset = make("dataset", node, Dataset)
-    return dataset
+    return node
 
 
 def absolute(key: str, path: Any, base_dir: Path) -> str:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from flexray.build import Job, build
+from flexray.build_dataset import started_from
 from flexray.commands import guarded
 from flexray.data.base import SPLITS, Split
 from flexray.errors import ConfigError, RunFolderError
@@ -115,6 +116,7 @@ def _fitted(state: State) -> State:
 def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     """Build the run that a run folder records, with some keys of its dataset replaced.
 
+    Relative paths of the record start where that run was started, those of ``overrides`` from the current folder.
     Classes from outside of flexray and torch are refused unless ``trust=true`` is among ``overrides``.
     """
     if not (run_folder / "summary.json").is_file():
@@ -130,11 +132,7 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
             continue
         if not equals or not key.startswith("dataset."):
             raise ConfigError(f"{override}: expected dataset.KEY=VALUE; nothing else can change for a saved model")
-        if key.removeprefix("dataset.") not in config.dataset:
-            raise ConfigError(f"{key}: unknown key of the dataset")
-        if key == "dataset.path" and value != "null":
-            value = str(Path(value).absolute())
-        OmegaConf.update(config, key, OmegaConf.create(f"value: {value}").value)
+        _set(config, key.removeprefix("dataset."), OmegaConf.create(f"value: {value}"))
     plain: Any = OmegaConf.to_container(config, resolve=True)
     check_keys(plain)
     if not trusted:
@@ -142,6 +140,17 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}, "device": "auto"}
     algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
     return build(plain, algo, dataset, base_dir, load_yaml(run_folder / "summary.json"))
+
+
+def _set(config: DictConfig, key: str, typed: DictConfig) -> None:
+    """Set ``dataset.KEY``, where ``KEY`` may name one of several, as in ``files.bank``, to the value that was typed."""
+    name, _, part = key.partition(".")
+    known = config.dataset.get(name) if part else config.dataset
+    if not isinstance(known, DictConfig) or (part or name) not in known:
+        raise ConfigError(f"dataset.{key}: unknown key of the dataset")
+    value: Any = OmegaConf.to_container(typed)["value"]
+    started = started_from(Path.cwd(), {name: {part: value} if part else value})[name]
+    OmegaConf.update(config, f"dataset.{name}", started)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from flexray import predict
+from flexray.errors import DataError
 from flexray.run import run_command
 
 INLINE = ("cluster=inline", "progress=false")
@@ -75,6 +77,7 @@ def test_new_rows_are_scaled_as_the_training_rows_were(tmp_path: Path) -> None:
         (["nowhere", "-o", "p.csv"], "nowhere: not the folder of a finished run"),
         (["RUN", "-o", "p.csv", "lr=3"], "lr=3: expected dataset.KEY=VALUE"),
         (["RUN", "-o", "p.csv", "dataset.pat=3"], "dataset.pat: unknown key"),
+        (["RUN", "-o", "p.csv", "dataset.files.left=a.csv"], "dataset.files.left: unknown key"),
     ],
 )
 def test_mistakes_end_in_one_line(
@@ -143,6 +146,30 @@ def test_tables_of_parties_of_whom_none_has_labels_are_predicted(tabled: tuple[P
     files = f"dataset.files={{left: {tmp_path / 'left.csv'}, right: {tmp_path / 'right.csv'}}}"
     bare = predicted(folder, tmp_path / "p.csv", "dataset.path=null", files)
     assert_same_but_labels(predicted(folder, tmp_path / "p.csv"), bare)
+
+
+def test_a_path_starts_where_it_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the run where it was started, those of the prediction where that is."""
+    for place, seed in (("then", 1), ("now", 2)):
+        (tmp_path / place).mkdir()
+        for name in ("a", "b"):
+            write_table(tmp_path / place / f"{name}.csv", 1.0, 60, seed)
+    options = ("dataset=table", "dataset.files={left:a.csv,right:b.csv}", "dataset.labels_file=a.csv", "dataset.label=y",
+               "dataset.parties={left:[a,b],right:[c,d]}", "dataset.id=row", "dataset.batch_size=8", "rounds=2")  # fmt: skip
+    monkeypatch.chdir(tmp_path / "then")
+    assert run_command([*INLINE, *options, "hydra.run.dir=../run"]) == 0
+    as_then = predicted(tmp_path / "run", tmp_path / "p.csv")
+    monkeypatch.chdir(tmp_path / "now")
+    assert predicted(tmp_path / "run", tmp_path / "p.csv") == as_then
+    both = predicted(tmp_path / "run", tmp_path / "p.csv", "dataset.files={left: a.csv, right: b.csv}")
+    assert both == predicted(
+        tmp_path / "run", tmp_path / "p.csv", "dataset.files.left=a.csv", "dataset.files.right=b.csv"
+    )
+    assert both != as_then
+    (tmp_path / "now" / "b.csv").unlink()
+    assert predicted(tmp_path / "run", tmp_path / "p.csv", "dataset.files.left=a.csv") != as_then
+    with pytest.raises(DataError, match=re.escape(str(tmp_path / "now" / "b.csv"))):
+        predict.load_job(tmp_path / "run", ["dataset.files.right=b.csv"])
 
 
 @pytest.mark.parametrize("lacking", [("test",), ("train", "test")])
