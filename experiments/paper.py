@@ -18,8 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from paper_runs import BASES, FOLDERS, Cell, plan, reason, run_all
+from paper_runs import BASES, FOLDERS, Cell, plan, run_all
 
+from flexray.commands import Parser, guarded
 from flexray.complaints import HYDRA_ERRORS, explain, one_line
 from flexray.config import config_folder
 from flexray.errors import ConfigError, FlexrayError
@@ -82,8 +83,13 @@ NAMES = [*ENTRIES, "figure3", "all"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run and make what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run and make what was asked for, and return the exit status."""
+    return guarded(lambda: _main(arguments), "interrupted; the same command does what is missing")
+
+
+def _main(arguments: Sequence[str]) -> int:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="python experiments/paper.py", description=__doc__, formatter_class=raw)
     parser.add_argument("names", nargs="+", choices=NAMES, metavar="NAME", help=f"some of {', '.join(NAMES)}")
     parser.add_argument("--scale", choices=("small", "paper"), default="small")
     parser.add_argument("--data", type=Path, help="folder with a folder for each dataset")
@@ -97,12 +103,10 @@ def main(arguments: Sequence[str]) -> int:
     names = [n for n in NAMES if n not in ("all", "grid", "grid_table2")] if "all" in options.names else options.names
     try:
         return max(_entry(name, options, extra) for name in names)
-    except FlexrayError as error:
-        print(f"flexray: {one_line(str(error))}", file=sys.stderr)
-        return error.exit_status
+    except FlexrayError:
+        raise
     except HYDRA_ERRORS as error:
-        print(f"flexray: {one_line(explain(error, config_folder(), extra))}", file=sys.stderr)
-        return ConfigError.exit_status
+        raise ConfigError(one_line(explain(error, config_folder(), extra))) from error
 
 
 def _entry(name: str, options: argparse.Namespace, extra: Sequence[str]) -> int:
@@ -111,9 +115,9 @@ def _entry(name: str, options: argparse.Namespace, extra: Sequence[str]) -> int:
     status = 0
     for dataset in _datasets(ENTRIES[name].datasets[options.scale], options):
         cells = cells_of(name, dataset, options.out / "runs" / options.scale, options.data, extra)
-        failed = [] if options.make else run_all(cells, options.jobs)
-        for folder in failed:
-            print(f"flexray: {folder}: {reason(folder)}", file=sys.stderr)
+        failed = {} if options.make else run_all(cells, options.jobs)
+        for folder, fault in failed.items():
+            print(f"flexray: {folder}: {fault}", file=sys.stderr)
         there = [cell for cell in cells if cell.done]
         if len(there) < len(cells):
             status = 1

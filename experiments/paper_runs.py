@@ -13,12 +13,16 @@ import io
 import json
 import multiprocessing
 import os
+import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
+from multiprocessing.synchronize import Event
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import hydra
@@ -29,8 +33,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from flexray import config
 from flexray.build_speeds import OTHERS, PAPER
+from flexray.commands import INTERRUPTED
+from flexray.errors import ConfigError
 from flexray.overrides import key_of, prepare
 from flexray.report.grouping import NEUTRAL
+from flexray.report.runs import COMPLETED, DIVERGED
 from flexray.run import config_folder, run_command
 
 BASES = {
@@ -52,9 +59,18 @@ class Cell:
 
     @property
     def done(self) -> bool:
-        """Whether the run came to its end; one that was interrupted is run again."""
+        """Whether the run came to its end; one that was interrupted or given up is run again."""
         summary = self.folder / "summary.json"
-        return summary.exists() and json.loads(summary.read_text(encoding="utf-8"))["status"] != "interrupted"
+        return summary.exists() and json.loads(summary.read_text(encoding="utf-8"))["status"] in (COMPLETED, DIVERGED)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run: its exit status, CPU seconds, and the last line that it said of a fault."""
+
+    exit_status: int
+    cpu_s: float
+    fault: str
 
 
 def plan(dataset: str, sweep: Sequence[str], root: Path, data: Path | None, extra: Sequence[str]) -> list[Cell]:
@@ -131,35 +147,83 @@ def identity(words: tuple[str, ...]) -> tuple[str, int]:
     return f"{choices.algo}-{digest[:10]}", plain["seed"]
 
 
-def run_all(cells: Sequence[Cell], jobs: int) -> list[Path]:
-    """Run what is not there yet, ``jobs`` runs at a time, and return the folders of those that failed."""
+def run_all(cells: Sequence[Cell], jobs: int) -> dict[Path, str]:
+    """Run what is not there yet, ``jobs`` runs at a time, and return the folders of those that failed, and why.
+
+    SIGTERM and Ctrl-C end the runs under way after their current round, and no other begins.
+
+    Raises:
+        ConfigError: A run refused what it was given; the others would, too.
+    """
     missing = {cell.folder: cell for cell in cells if not cell.done}
-    failed, started_s, cpu_s = [], time.perf_counter(), 0.0
     if not missing:
-        return []
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        return {}
+    started_s, cpu_s, failed = time.perf_counter(), 0.0, {}
+    with _workers(jobs) as pool:
         running = {pool.submit(run_one, cell): cell for cell in missing.values()}
         for count, future in enumerate(as_completed(running), 1):
-            cell, used_s = running[future], future.result()
-            cpu_s += used_s
+            cell, outcome = running[future], future.result()
+            if outcome.exit_status == ConfigError.exit_status:
+                raise ConfigError(outcome.fault)
+            cpu_s += outcome.cpu_s
             if not cell.done:
-                failed.append(cell.folder)
-            print(f"[{count}/{len(missing)}] {cell.folder}  {used_s:.1f} s CPU", flush=True)
+                failed[cell.folder] = outcome.fault
+            print(f"[{count}/{len(missing)}] {cell.folder}  {outcome.cpu_s:.1f} s CPU", flush=True)
     wall_s = time.perf_counter() - started_s
     print(f"{len(missing)} runs: {wall_s:.0f} s, {cpu_s:.0f} s of CPU time", flush=True)
     return failed
 
 
-def reason(folder: Path) -> str:
-    """Return the last line of a failed run's log."""
-    log = folder / "run.log"
-    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    return lines[-1].partition("flexray: ")[2] if lines else "it did not start"
+@contextlib.contextmanager
+def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Yield processes that end with this one, and that end their runs early if this one is told to end."""
+    spawn = multiprocessing.get_context("spawn")
+    stopping = spawn.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        again = stopping.is_set()
+        stopping.set()
+        for child in multiprocessing.active_children():
+            child.kill() if again else child.terminate()
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    pool = ProcessPoolExecutor(jobs, spawn, _begin_worker, (stopping,))
+    try:
+        yield pool
+    except BaseException:
+        stopping.set()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def run_one(cell: Cell) -> float:
-    """Run one cell in this process and return its CPU seconds."""
-    started_s = time.process_time()
-    with contextlib.redirect_stdout(io.StringIO()):
-        run_command([*cell.overrides, "progress=false", f"hydra.run.dir={os.fspath(cell.folder)}"])
-    return time.process_time() - started_s
+_stopping: Event | None = None
+"""In a worker: no further run is to begin."""
+
+
+def _begin_worker(stopping: Event) -> None:
+    """Leave the terminal's signals to the parent, which hands them on, and end when it is gone, however that came."""
+    global _stopping
+    _stopping = stopping
+    os.setpgid(0, 0)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, name="follow-parent", daemon=True).start()
+
+
+def run_one(cell: Cell) -> Outcome:
+    """Run one cell in this process; what it says is in its folder's log."""
+    if _stopping is not None and _stopping.is_set():
+        return Outcome(INTERRUPTED, 0.0, "not begun")
+    started_s, told = time.process_time(), io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(told):
+        status = run_command([*cell.overrides, "progress=false", f"hydra.run.dir={os.fspath(cell.folder)}"])
+    faults = [line.partition("flexray: ")[2] for line in told.getvalue().splitlines() if "flexray: " in line]
+    return Outcome(status, time.process_time() - started_s, faults[-1] if faults else f"exit status {status}")

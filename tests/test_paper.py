@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -128,16 +132,66 @@ def test_mistakes_end_in_one_line(word: str, told: str, tmp_path: Path, capsys: 
     assert said.count("\n") == 1
 
 
-def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path) -> None:
-    cell = paper.cells_of("table4", "digits", tmp_path, None, ["seed=1", "timeout=20", "epochs=-1"])[0]
-    paper_runs.run_one(cell)
+def command(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """Start the command, with two runs, in a process of its own."""
+    words = ("table4", "--only", "digits", "--out", "out", "seed=1", "timeout=20", *words)
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "experiments" / "paper.py"), *words], cwd=folder, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def test_a_value_that_the_runs_refuse_ends_in_one_line(tmp_path: Path) -> None:
+    with command(tmp_path, "epochs=-1") as process:
+        assert process.communicate(timeout=120) == ("", "flexray: epochs: expected a positive number, got -1\n")
+    assert process.returncode == 2
+
+
+def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["seed=1", "timeout=20", "rounds=1", "model._target_=torch.nn.Linear", "+model.out_features=5"]
+    cell = paper.cells_of("table4", "digits", tmp_path, None, [*words, "+model.in_features=7"])[0]
+    outcome = paper_runs.run_one(cell)
     assert not cell.done
-    assert paper_runs.reason(cell.folder) == "epochs: expected a positive number, got -1"
+    assert outcome.exit_status == 1
+    assert "upper_left failed in " in outcome.fault
+    assert capsys.readouterr() == ("", "")
+
+
+TELLING = """
+import os
+from torch import nn
+
+
+class Telling(nn.Linear):
+    def __init__(self, in_features, out_features):
+        super().__init__(in_features, out_features)
+        with open("begun", "w") as pipe:
+            pipe.write("a run has begun")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_no_worker_outlives_the_command(number: signal.Signals, tmp_path: Path) -> None:
+    """Pipes to its output end when the last process that holds them has."""
+    (tmp_path / "telling.py").write_text(TELLING, encoding="utf-8")
+    os.mkfifo(tmp_path / "begun")
+    begun = os.open(tmp_path / "begun", os.O_RDWR)
+    with command(tmp_path, "model._target_=telling.Telling", "~model.hidden", "epochs=1000000") as process:
+        told, _, _ = select.select([begun], [], [], 60)
+        process.send_signal(number if told else signal.SIGKILL)
+        out, said = process.communicate(timeout=60)
+    os.close(begun)
+    assert told, said
+    if number == signal.SIGKILL:
+        assert process.returncode == -number
+    else:
+        assert (process.returncode, out) == (130, "")
+        assert said == "flexray: interrupted; the same command does what is missing\n"
 
 
 def test_an_interrupted_run_is_not_done(tmp_path: Path) -> None:
     cell = paper_runs.Cell((), {}, tmp_path)
     assert not cell.done
-    for status, done in (("interrupted", False), ("diverged", True), ("completed", True)):
+    for status, done in (("interrupted", False), ("failed", False), ("diverged", True), ("completed", True)):
         (tmp_path / "summary.json").write_text(f'{{"status": "{status}"}}', encoding="utf-8")
         assert cell.done is done

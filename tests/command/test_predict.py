@@ -154,8 +154,10 @@ def test_a_path_starts_where_it_was_typed(tmp_path: Path, monkeypatch: pytest.Mo
         (tmp_path / place).mkdir()
         for name in ("a", "b"):
             write_table(tmp_path / place / f"{name}.csv", 1.0, 60, seed)
-    options = ("dataset=table", "dataset.files={left:a.csv,right:b.csv}", "dataset.labels_file=a.csv", "dataset.label=y",
-               "dataset.parties={left:[a,b],right:[c,d]}", "dataset.id=row", "dataset.batch_size=8", "rounds=2")  # fmt: skip
+    options = (
+        "dataset=table", "dataset.files={left:a.csv,right:b.csv}", "dataset.labels_file=a.csv", "dataset.label=y",
+        "dataset.parties={left:[a,b],right:[c,d]}", "dataset.id=row", "dataset.batch_size=8", "rounds=2",
+    )  # fmt: skip
     monkeypatch.chdir(tmp_path / "then")
     assert run_command([*INLINE, *options, "hydra.run.dir=../run"]) == 0
     as_then = predicted(tmp_path / "run", tmp_path / "p.csv")
