@@ -16,7 +16,10 @@ from flexray.report.statistics import MEASURES, Result, Spread, with_deviation
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "≥": r"$\ge$", "≤": r"$\le$",
+    "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}", "[": "{[}",  # \\[ would begin an argument
 }  # fmt: skip
+LATIN = 0x17F
+"""The last letter of those that every LaTeX knows."""
 MARKDOWN = {c: f"\\{c}" for c in "\\`*_{}[]<>|#~$"}
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -127,16 +130,17 @@ def _md(text: str) -> str:
 
 
 def latex(table: Table) -> str:
-    r"""Return a ``tabular`` for the packages booktabs; the best of a setting is ``\textbf``."""
+    r"""Return a ``tabular`` for the package booktabs; the best of a setting is ``\textbf``."""
     kinds = "l" * table.numeric + "r" * (len(table.header) - table.numeric)
-    lines = [r"% \usepackage{booktabs}", rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _ampersands(table.header)]
-    lines.append(r"\midrule")
+    lines = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _ampersands(table.header), r"\midrule"]
     for place, row in enumerate(table.rows):
         lines += [r"\midrule"] if place in table.starts else []
         lines.append(_ampersands(row))
     lines += [r"\bottomrule", r"\end{tabular}"]
     lines += [rf"% [{place + 1}] {' '.join(note.split())}" for place, note in enumerate(table.notes)]
-    return "\n".join([*lines, f"% {_legend(table)}"]) + "\n"
+    known = all(ord(c) <= LATIN for line in lines for c in line)
+    needs = "" if known else "; XeLaTeX or LuaLaTeX and a font for the letters in it"
+    return "\n".join([rf"% needs \usepackage{{booktabs}}{needs}", *lines, f"% {_legend(table)}"]) + "\n"
 
 
 def _ampersands(cells: Sequence[Cell] | Sequence[str]) -> str:
