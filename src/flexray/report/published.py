@@ -15,7 +15,10 @@ from typing import Any
 from flexray.report.runs import Run
 from flexray.report.statistics import Spread
 
-SOURCE = "Castiglia, Wang, Patterson: Flexible Vertical Federated Learning with Heterogeneous Parties"
+SOURCE = (
+    "Castiglia, Wang, Patterson: Flexible Vertical Federated Learning with Heterogeneous Parties; "
+    "its targets are MAE 0.65 (MOSEI), top-5 0.6 (ImageNet100) and 0.7 (ModelNet40)"
+)
 DATASETS = ("mosei", "imagenet100", "modelnet40")
 THOUSAND = 1000.0
 TIMEOUTS = {"mosei": 20.0, "imagenet100": 10.0, "modelnet40": 20.0}
@@ -46,7 +49,12 @@ def published(run: Run, dataset: str | None = None) -> Published | None:
         return None
     config = run.config
     t_comm, timeout = _number(config.get("network.t_comm")), _number(config.get("timeout")) or TIMEOUTS[name]
-    if run.choices.get("speeds") == "uniform" and name == "mosei" and run.text("algo") == "flex" and t_comm == 10:
+    if run.choices.get("speeds") == "uniform" and (name, run.text("algo"), t_comm, timeout) == (
+        "mosei",
+        "flex",
+        10,
+        20,
+    ):
         return _optimizers(config)
     if run.choices.get("speeds") != "paper" or t_comm is None:
         return None
@@ -72,9 +80,16 @@ def _optimizers(config: Mapping[str, Any]) -> Published | None:
     return None
 
 
-def _optimizer(config: Mapping[str, Any], place: int, name: str) -> str:
-    own = [config.get(f"parties.{who}.optimizer.momentum") for who in (place, name)]
-    momentum = next((value for value in own if value is not None), config.get("optimizer.momentum"))
+def _optimizer(config: Mapping[str, Any], place: int, name: str) -> str | None:
+    """Return what the paper calls a party's optimizer; None if it is neither SGD nor local momentum."""
+
+    def get(key: str) -> Any:
+        keys = (f"parties.{place}.optimizer.{key}", f"parties.{name}.optimizer.{key}", f"optimizer.{key}")
+        return next((config[k] for k in keys if k in config), None)
+
+    momentum = _number(get("momentum"))
+    if get("_target_") != "flexray.optimizers.LocalSGD" or get("proximal") or get("local_rates") or momentum is None:
+        return None
     return "momentum" if momentum else "sgd"
 
 
