@@ -1,11 +1,12 @@
 # make run   sets up and runs the default experiment;  make run ARGS="algo=adaptive rounds=100"
 # make test  sets up and runs the tests: those without Ray side by side, then those with real Ray
+# make docs  renders the docstrings: build/docs/index.html
 # make check what CI and pre-commit check besides: format, lint, types
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check bench clean
+.PHONY: run test check bench docs clean
 
 run: $(VENV)/installed
 	$(BIN)/python -m flexray.run $(ARGS)
@@ -21,6 +22,9 @@ check: $(VENV)/installed
 
 bench: $(VENV)/installed
 	$(BIN)/python experiments/bench.py $(ARGS)
+
+docs: $(VENV)/installed
+	$(BIN)/pdoc flexray --docformat google --no-show-source -o build/docs
 
 $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,7 +1,5 @@
 """What can go wrong, as a tree.
 
-::
-
     FlexrayError
     ├── UserError            a mistake in what the user gave: one line, exit status 2
     │   ├── ConfigError      a key of the configuration

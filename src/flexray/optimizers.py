@@ -1,6 +1,6 @@
 """Local optimizers and the weights that they put on gradients (SPEC 3; paper, Section IV).
 
-A local optimizer turns the gradients g_0 .. g_{tau-1} of one round into a move that can be written as::
+A local optimizer turns the gradients g_0 .. g_{tau-1} of one round into a move that can be written as:
 
     theta^tau - theta^0 = -eta * sum_t w_t g_t
 
@@ -60,7 +60,7 @@ class LocalOptimizer(ABC):
 class LocalSGD(LocalOptimizer):
     """SGD, optionally with local momentum, a proximal term, rates that vary inside the round, and L2.
 
-    With d_t = theta_t - theta_0 and g_t including the L2 term, one step is::
+    With d_t = theta_t - theta_0 and g_t including the L2 term, one step is:
 
         u_t = rho u_{t-1} + g_t                              (u_{-1} = 0 in every round)
         theta_{t+1} = theta_t - eta s_t (u_t + mu d_t)

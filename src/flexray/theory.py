@@ -14,7 +14,7 @@ Where this module departs from the print, and why:
 * **Weights.** The paper assumes w_t >= 1, as one step of its proof takes tau <= W. Proximal weights are below 1, hence
   outside its assumption. The theorem's statement is indifferent to (w, eta) -> (c w, eta / c), though, and the estimate
   |g_t - g_0| <= ((1 + eta L_k w_bar)^t - 1) |g_0| yields it for any w_t >= 0 whose moves obey
-  |theta_t - theta_0| <= eta w_bar sum_{s<t} |g_s|. That is all of ``LocalSGD`` while eta mu s_t <= 1.
+  |theta_t - theta_0| <= eta w_bar sum_{s < t} |g_s|. That is all of ``LocalSGD`` while eta mu s_t <= 1.
 * **Corollary 1** is Theorem 1 with equal entries, so it bounds the mean of |grad_k F|^2 over the K+1 participants. The
   print has their sum, |grad F|^2, on the left: K+1 times too strong.
 * **Corollary 2** needs tau and w_bar to stay bounded over the rounds, which a timeout ensures.

@@ -1,6 +1,6 @@
 """Adaptive Flex-VFL (paper, Algorithm 2).
 
-As Flex-VFL, and at the end of every round::
+As Flex-VFL, and at the end of every round:
 
     every participant reports tau_k^r and w_bar_k^r
     the server sets eta_k^{r+1} = A_k / (tau_k^r w_bar_k^r)

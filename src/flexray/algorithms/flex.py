@@ -1,6 +1,6 @@
 """Flex-VFL (paper, Algorithm 1).
 
-In every global round::
+In every global round:
 
     every party sends its embeddings of the batch; the server sends Phi (its model and all embeddings) to all
     in parallel, every party and the server take as many local iterations as fit the timeout:

@@ -1,6 +1,6 @@
 """VAFL, asynchronous vertical federated learning (Chen et al., 2020; SPEC 6).
 
-The server keeps the last embedding of every sample that it got from every party. Whenever a party's turn ends::
+The server keeps the last embedding of every sample that it got from every party. Whenever a party's turn ends:
 
     the party sends its embeddings of its own mini-batch
     the server puts them beside the stored, possibly stale ones of the others, takes one step on its model

@@ -3,9 +3,7 @@
 Shapes: b = samples of a batch.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from dataclasses import dataclass  # and no annotations from __future__: as texts, a named tuple loses their module
 from typing import NamedTuple
 
 from flexray.data.base import IdArray

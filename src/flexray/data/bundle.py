@@ -1,7 +1,5 @@
 """A folder of NumPy arrays, one per party and split.
 
-::
-
     FOLDER/train/video.npy  audio.npy  labels.npy  [ids.npy]
     FOLDER/test/ the same;  FOLDER/val/ the same, if there is a validation split of its own
 

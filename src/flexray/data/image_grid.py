@@ -1,8 +1,6 @@
 """Pictures cut into a grid, a part to each party: ImageNet100, or any folder of pictures by class.
 
-::
-
-    FOLDER/train/CLASS/PICTURE  and  FOLDER/val/ or FOLDER/test/ the same
+FOLDER/train/CLASS/PICTURE  and  FOLDER/val/ or FOLDER/test/ the same
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 ``python -m flexray.data.render MODELNET_DIR -o VIEWS_DIR [--views 12] [--size 224]``
 
-::
-
     MODELNET_DIR/CLASS/{train,test}/ITEM.off  ->  VIEWS_DIR/CLASS/{train,test}/ITEM/view_00.png .. view_11.png
 
 Only pictures that are missing are rendered, each under a temporary name first, so that a stopped command goes on where

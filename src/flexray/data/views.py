@@ -1,7 +1,5 @@
 """Objects seen from several sides, a view to each party: ModelNet40.
 
-::
-
     FOLDER/CLASS/SPLIT/ITEM/view_01.png                        a folder for each object, or
     FOLDER/CLASS/SPLIT/ITEM.obj.shaded_v001.png                all objects in one
     FOLDER/SPLIT/CLASS/...                                     both of them also in this order
@@ -13,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,7 +81,7 @@ class Views(PictureData):
             for split, part in found.items()
         }  # fmt: skip
 
-    def _check_views(self, items: list[tuple[Path, Item]]) -> tuple[int, ...]:
+    def _check_views(self, items: Sequence[tuple[Path, Item]]) -> tuple[int, ...]:
         """Return the numbers of the views; every object must have them all, and there must be as many as parties."""
         numbers = sorted(set().union(*(views for _, (_, views) in items)))
         if len(numbers) > self.views:

@@ -1,7 +1,5 @@
 """A folder of NumPy arrays, ``bundle`` with sequences.
 
-::
-
     FOLDER/train/video.npy   [n, t, d] steps, with video_lengths.npy [n] (without: all-zero ends are padding)
                              or [n, d] flat features
                 audio.npy    likewise

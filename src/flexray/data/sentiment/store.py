@@ -1,7 +1,5 @@
 """The samples of any layout, stored once so that every party maps its own modality's file and reads nothing else.
 
-::
-
     CACHE/KEY/report.json                      sizes, kinds, what was dropped and replaced
               {train,val,test}/NAME.npy        steps of all samples, one after the other [s, d]; flat features [n, d];
                                                token IDs [s]

@@ -1,0 +1,49 @@
+"""The docstrings of the whole package render without a warning, with nothing imported that may be absent."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ABSENT = ("mlflow", "wandb", "embreex", "joblib")
+"""Of the optional dependencies."""
+SCRIPT = f"""
+import sys
+sys.modules.update(dict.fromkeys({ABSENT}))  # an import of them fails
+sys.argv[1:] = ["flexray", "--docformat", "google", "--no-show-source", "-o", sys.argv[1]]
+from pdoc.__main__ import cli
+cli()
+"""
+
+
+@pytest.mark.slow
+def test_the_docstrings_of_the_whole_package_render(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error::UserWarning:pdoc", "-c", SCRIPT, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2000:]
+    pages = {path.relative_to(tmp_path).as_posix(): path.read_text("utf-8") for path in tmp_path.rglob("*.html")}
+    assert {"flexray/theory.html", "flexray/models.html", "flexray/runtime/ray_runtime.html"} <= set(pages)
+    for name, page in pages.items():
+        shown = re.sub(r"<(code|pre)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
+        found = re.search(r"``|:(?:class|func|meth|mod|attr):|\w::\s|^::$", shown, flags=re.MULTILINE)
+        assert not found, f"{name}: {shown[found.start() - 50 : found.end() + 50]}"
+
+
+def documented(path: Path) -> Iterator[str]:
+    """Yield the docstrings of a file, without what is code in them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+            yield re.sub(r"``.*?``|`.*?`|^ {4}.*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_no_docstring_has_what_a_browser_takes_for_a_tag() -> None:
+    source = Path(__file__).parents[1] / "src"
+    found = [(path.name, m[0]) for path in sorted(source.rglob("*.py")) for text in documented(path)
+             for m in re.finditer(r".{20}<[A-Za-z/!].{20}", text)]  # fmt: skip
+    assert not found
