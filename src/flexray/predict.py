@@ -132,7 +132,7 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
             continue
         if not equals or not key.startswith("dataset."):
             raise ConfigError(f"{override}: expected dataset.KEY=VALUE; nothing else can change for a saved model")
-        _set(config, key.removeprefix("dataset."), OmegaConf.create(f"value: {value}"))
+        _set(config, key.removeprefix("dataset."), _parsed(value))
     plain: Any = OmegaConf.to_container(config, resolve=True)
     check_keys(plain)
     if not trusted:
@@ -142,13 +142,18 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     return build(plain, algo, dataset, base_dir, load_yaml(run_folder / "summary.json"))
 
 
-def _set(config: DictConfig, key: str, typed: DictConfig) -> None:
+def _parsed(text: str) -> Any:
+    """Return a value as YAML has it."""
+    plain: Any = OmegaConf.to_container(OmegaConf.create(f"value: {text}"))
+    return plain["value"]
+
+
+def _set(config: DictConfig, key: str, value: Any) -> None:
     """Set ``dataset.KEY``, where ``KEY`` may name one of several, as in ``files.bank``, to the value that was typed."""
     name, _, part = key.partition(".")
     known = config.dataset.get(name) if part else config.dataset
     if not isinstance(known, DictConfig) or (part or name) not in known:
         raise ConfigError(f"dataset.{key}: unknown key of the dataset")
-    value: Any = OmegaConf.to_container(typed)["value"]
     started = started_from(Path.cwd(), {name: {part: value} if part else value})[name]
     OmegaConf.update(config, f"dataset.{name}", started)
 
