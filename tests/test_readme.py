@@ -1,4 +1,4 @@
-"""Every command and every class of the README works as it stands there."""
+"""Every command and every class of the README and of the guides works as it stands there."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from typing import Any
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-DEPENDENT = re.compile("predict|replay|resume|report")
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
+BLOCKS = [
+    found
+    for text in TEXTS.values()
+    for found in re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+]
+DEPENDENT = re.compile(r"predict|replay|resume|report|^python my_")
 SHELL = [text.splitlines() for kind, text in BLOCKS if kind == "bash"]
 UNITS = [unit for lines in SHELL for unit in ([lines] if DEPENDENT.search("".join(lines)) else [[x] for x in lines])]
 """Commands that are tested together: a prediction, a replay and the like need the run before them."""
@@ -23,13 +29,15 @@ MODULES = [text for kind, text in BLOCKS if kind == "python"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the README's modules in it."""
+    """Return a folder with the modules of all pages in it, and the experiments of the source tree."""
     home = tmp_path_factory.mktemp("readme")
     for text in MODULES:
         name = re.match(r"# (\w+\.py)\n", text)
         assert name, "a Python block starts with its file name"
         assert text.count("\n") < 30
+        assert not (home / name[1]).exists()
         (home / name[1]).write_text(text, encoding="utf-8")
+    (home / "experiments").symlink_to(ROOT / "experiments")
     return home
 
 
@@ -53,7 +61,24 @@ def test_every_command_runs(commands: list[str], folder: Path) -> None:
 
 
 def test_the_two_commands_are_those_of_the_makefile() -> None:
-    makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert ("", "make run\nmake test\n") in BLOCKS
     assert re.search(r"^run: ", makefile, flags=re.MULTILINE)
     assert re.search(r"^test: ", makefile, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", TEXTS[page]):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        titles = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), flags=re.MULTILINE) if anchor else []
+        assert not anchor or anchor in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles], (
+            link
+        )
+
+
+def test_every_guide_is_linked_from_the_readme() -> None:
+    for page in PAGES[1:]:
+        assert f"](docs/{page.name})" in TEXTS[PAGES[0]]
