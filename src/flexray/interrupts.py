@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 import signal
 import threading
 from collections.abc import Callable
@@ -21,6 +22,8 @@ class Interrupts:
         self.seen = False
         self._stop: Callable[[], None] | None = None
         self._before: dict[signal.Signals, Any] = {}
+        self._told = queue.SimpleQueue[bool]()  # may be written to by a handler, whatever it interrupted
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -31,14 +34,18 @@ class Interrupts:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        self._told.put(False)
 
     def arm(self, stop: Callable[[], None]) -> None:
         """From now on the first signal calls ``stop``, in a thread of its own; also if Ray took the signals over."""
         self._stop = stop
         if self._before:
             self._install()
+        if self._thread is None:  # not in the handler: it may have interrupted the start of another thread
+            self._thread = threading.Thread(target=self._wait, name="flexray-stop", daemon=True)
+            self._thread.start()
         if self.seen:
-            self._call()
+            self._told.put(True)
 
     def _install(self) -> None:
         for number in self._before:
@@ -49,7 +56,9 @@ class Interrupts:
             raise KeyboardInterrupt
         self.seen = True
         log.warning("stopping after the current round; once more ends at once")
-        self._call()
+        self._told.put(True)
 
-    def _call(self) -> None:
-        threading.Thread(target=self._stop, name="flexray-stop", daemon=True).start()
+    def _wait(self) -> None:
+        while self._told.get():
+            if self._stop is not None:
+                self._stop()

@@ -1,0 +1,41 @@
+"""Signals while the command is in the middle of something."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from flexray.interrupts import Interrupts
+
+
+def test_a_signal_during_the_start_of_a_thread_does_not_block() -> None:
+    stopped = threading.Event()
+    with Interrupts() as interrupts:
+        interrupts.arm(stopped.set)
+        with threading._active_limbo_lock:  # what starting a thread holds
+            signal.raise_signal(signal.SIGINT)
+        assert stopped.wait(10)
+        assert interrupts.seen
+
+
+def test_after_a_lost_process_the_new_run_is_stopped_too() -> None:
+    calls: list[str] = []
+    second = threading.Event()
+    with Interrupts() as interrupts:
+        interrupts.arm(lambda: calls.append("first"))
+        signal.raise_signal(signal.SIGTERM)
+        interrupts.arm(second.set)
+        assert second.wait(10)
+    assert len(calls) <= 1
+
+
+def test_the_second_signal_ends_at_once_and_handlers_are_given_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Interrupts() as interrupts:
+        interrupts.arm(lambda: None)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
