@@ -6,11 +6,16 @@ checked in :mod:`flexray.build`, like everything that depends on the dataset.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from flexray.errors import ConfigError, near_match
 
 
 @dataclass
@@ -169,8 +174,44 @@ class RunConfig:
 
 
 def register() -> None:
-    """Make the schema known to Hydra as ``schema``."""
+    """Make the schema known to Hydra as ``schema``, and what files may ask for as ``${by_algo:...}``."""
     ConfigStore.instance().store(name="schema", node=RunConfig)
+    OmegaConf.register_new_resolver("by_algo", _by_algo, replace=True)
+
+
+def _by_algo(value: Any, others: Mapping[str, Any], *, _root_: DictConfig) -> Any:
+    """Return what ``others`` has for the chosen algorithm, by its name, or else ``value``.
+
+    A file says ``lr: ${by_algo:0.001,{pbcd:0.05}}``: Hydra cannot choose a file by algorithm below an experiment, which
+    it reads before it knows the algorithm.
+    """
+    names = _algorithms(config_folder())
+    for name in others:
+        if name not in names.values():
+            raise ConfigError(f"by_algo: unknown algorithm '{name}'{near_match(str(name), names.values())}")
+    return others.get(names.get(_root_.algo.get("_target_"), ""), value)
+
+
+@cache
+def _algorithms(folder: Path) -> dict[str, str]:
+    """Return the name of each choice of ``algo`` by its class; a class of the user's has none."""
+    return {OmegaConf.load(file)["_target_"]: file.stem for file in (folder / "algo").glob("*.yaml")}
+
+
+def settle(node: DictConfig) -> bool:
+    """Put what ``by_algo`` returns in its place; return whether it stood anywhere.
+
+    A recorded configuration then shows the numbers. Other interpolations stay: they tell which keys go together.
+    """
+    found = False
+    raw: Any = OmegaConf.to_container(node, resolve=False)
+    for key, value in raw.items():
+        if isinstance(value, str) and value.startswith("${by_algo:"):
+            node[key] = node[key]
+            found = True
+        elif isinstance(value, dict):
+            found = settle(node[key]) or found
+    return found
 
 
 def config_folder() -> Path:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from flexray.again import AUTO, checkpoint_if_any, completed_summary, forget, remember
 from flexray.complaints import explain, one_line, place_of
-from flexray.config import config_folder
+from flexray.config import config_folder, settle
 from flexray.errors import FlexrayError, ParticipantError, UserError
 from flexray.mailbox import Mailbox
 from flexray.overrides import check_keys, chosen_name, own_keys
@@ -74,6 +74,7 @@ class Session:
 
             self._progress = SweepProgress(count_jobs(self._arguments))
         try:
+            _settle(cfg, chosen)
             summary = self._completed(cfg, chosen) or self._run(cfg, chosen)
             self._summaries.append(summary)
             if summary["status"] != "completed":
@@ -203,6 +204,13 @@ class Session:
             from flexray.sweep import sweep_table
 
             Console().print(sweep_table(self._summaries))
+
+
+def _settle(cfg: DictConfig, chosen: Any) -> None:
+    """Let the configuration, and Hydra's record of it, say the numbers that a file gives by algorithm."""
+    folder = Path(chosen.runtime.output_dir)
+    if settle(cfg) and chosen.output_subdir is not None:
+        record_configuration(folder, cfg, list(chosen.overrides.task))
 
 
 def _build(cfg: DictConfig, chosen: Any, resume: Resume | None) -> tuple[Job, dict[str, Any]]:
