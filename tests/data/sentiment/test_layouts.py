@@ -21,8 +21,13 @@ def tiny_bert(tmp_path_factory):
     return bert(tmp_path_factory.mktemp("bert"))
 
 
-def dataset(path, tmp_path, tiny_bert="x", **options):
-    return Sentiment(path, cache=tmp_path / "cache", bert=str(tiny_bert), **options)
+def dataset(path, tmp_path, tiny_bert=None, **options):
+    """Return a dataset; without a real BERT, with the empty files of one, which outlines do not read."""
+    hollow = tmp_path / "hollow"
+    hollow.mkdir(exist_ok=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (hollow / name).touch()
+    return Sentiment(path, cache=tmp_path / "cache", bert=str(tiny_bert or hollow), **options)
 
 
 def steps(features, row):

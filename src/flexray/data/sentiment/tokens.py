@@ -15,20 +15,48 @@ WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.js
 VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")
 
 
+PARTS = {"config.json": ("config.json",), "weights": WEIGHTS, "tokenizer": VOCABULARY}
+HUB_TIMEOUT_S = 5.0
+
+
 def check_bert(name: str) -> None:
-    """Refuse a folder that lacks a part of a model; what is no folder is a name on the hub.
+    """Refuse a folder that lacks a part of a model, and a name on the hub that is neither cached nor can be asked for.
 
     Raises:
-        ConfigError: It names the part.
+        ConfigError: It names the part, or says what was looked for and what else will do.
     """
     folder = Path(name)
     if not folder.is_dir():
         if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
             raise ConfigError(f"dataset.bert: {name}: no such folder; {BERT_EXPECTED}")
+        _check_hub(name)
         return
-    for part, names in (("config.json", ("config.json",)), ("weights", WEIGHTS), ("tokenizer", VOCABULARY)):
+    for part, names in PARTS.items():
         if not any((folder / file).is_file() for file in names):
             raise ConfigError(f"dataset.bert: {name} has no {part} ({', '.join(names)}); {BERT_EXPECTED}")
+
+
+def _check_hub(name: str) -> None:
+    """Ask the hub once for what is not in its cache; left to itself, the loader would try for half a minute."""
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        if all(any(isinstance(try_to_load_from_cache(name, f), str) for f in files) for files in PARTS.values()):
+            return
+        reason = "which HF_HUB_OFFLINE=1 forbids to ask"
+        if not constants.HF_HUB_OFFLINE:
+            get_hf_file_metadata(hf_hub_url(name, "config.json", endpoint=constants.ENDPOINT), timeout=HUB_TIMEOUT_S)
+            return
+    except (HfHubHTTPError, ValueError):
+        return  # it answered, or this is no name: the loader tells what is wrong with it
+    except Exception as error:  # noqa: BLE001 - of whichever HTTP library the hub's own uses
+        reason = f"which does not answer ({' '.join(str(error).split()) or type(error).__name__})"
+    raise ConfigError(
+        f"dataset.bert: looked for '{name}' in the cache {constants.HF_HUB_CACHE} and on the hub {constants.ENDPOINT},"
+        f" {reason}; expected a folder with config.json, weights and tokenizer,"
+        " or HF_HUB_OFFLINE=1 and a cache that has it"
+    )
 
 
 def tokenize(sentences: Sequence[str], bert: str, limit: int) -> tuple[list[IdArray], int]:
