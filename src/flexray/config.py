@@ -195,7 +195,8 @@ def _by_algo(value: Any, others: Mapping[str, Any], *, _root_: DictConfig) -> An
 @cache
 def _algorithms(folder: Path) -> dict[str, str]:
     """Return the name of each choice of ``algo`` by its class; a class of the user's has none."""
-    return {OmegaConf.load(file)["_target_"]: file.stem for file in (folder / "algo").glob("*.yaml")}
+    files = (folder / "algo").glob("*.yaml")
+    return {str(OmegaConf.select(OmegaConf.load(file), "_target_")): file.stem for file in files}
 
 
 def settle(node: DictConfig) -> bool:

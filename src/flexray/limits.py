@@ -1,10 +1,11 @@
-"""Whether a run's limits leave room for anything: asked before it starts."""
+"""Whether a run's limits leave room for anything: asked before it starts, and again once its messages are known."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import ROUND_CEILING, Context
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan
 from flexray.errors import ConfigError
@@ -25,11 +26,29 @@ def check_limits(x: Experiment) -> None:
         raise ConfigError(
             f"epochs: expected at least {1 / per_epoch:g} (one {step} of {per_epoch}), got {x.limits.epochs:g}"
         )
+    check_max_time(x)
+
+
+def check_max_time(x: Experiment) -> None:
+    """Refuse a ``max_time`` that ends before the first round (VAFL: the first party's turn) has.
+
+    With ``network.bandwidth``, what bytes add to a round counts only once the algorithm knows: the driver asks again.
+
+    Raises:
+        ConfigError: So it is; or the first round cannot be planned.
+    """
     ends = list(_first_ends(x))
     if x.limits.max_time is not None and ends and not x.limits.has_time_for(min(ends)):
+        step = "turn" if isinstance(x.algorithm, EventAlgorithm) else "round"
         raise ConfigError(
-            f"max_time: expected at least {min(ends):g} {x.time_unit} (one {step}), got {x.limits.max_time:g}"
+            f"max_time: expected at least {_enough(min(ends))} {x.time_unit} (one {step}), got {x.limits.max_time:g}"
         )
+
+
+def _enough(end_units: float) -> str:
+    """Return in six digits a limit that has room for a round that ends then: rounded up, but for rounding errors."""
+    rounded = Context(prec=6, rounding=ROUND_CEILING).create_decimal(end_units * (1 - 1e-12))
+    return f"{float(rounded):g}"
 
 
 def _first_ends(x: Experiment) -> Iterator[float]:

@@ -14,7 +14,7 @@ TOO_SMALL = {
     "max_time=13 algo=pbcd": "max_time: expected at least 14 units (one round), got 13",
     "max_time=89 algo=sync_max": "max_time: expected at least 90 units (one round), got 89",
     "max_time=59 algo=adaptive adaptive.first=dummy": "max_time: expected at least 60 units (one round), got 59",
-    "max_time=11 algo=vafl": "max_time: expected at least 11.3333 units (one turn), got 11",
+    "max_time=11 algo=vafl": "max_time: expected at least 11.3334 units (one turn), got 11",
     "max_time=0.4 clock=wall timeout=0.5": "max_time: expected at least 0.5 seconds (one round), got 0.4",
     "epochs=0.1": "epochs: expected at least 0.333333 (one round of 3), got 0.1",
     "epochs=0.01 algo=vafl": "epochs: expected at least 0.111111 (one turn of 9), got 0.01",
@@ -33,13 +33,40 @@ def test_a_limit_before_the_first_round_is_refused(compose_job, bundle, words, e
     "words",
     [
         "max_time=30", "max_time=14 algo=pbcd", "max_time=60 algo=adaptive adaptive.first=dummy",
-        "max_time=11.34 algo=vafl", "epochs=0.333 server=linear", "epochs=0.111 algo=vafl",
+        "max_time=11.3334 algo=vafl", "epochs=0.333 server=linear", "epochs=0.111 algo=vafl",
     ],
 )  # fmt: skip
 def test_a_limit_of_just_one_round_has_it(compose_job, run_inline, bundle, words):
     records = run_inline(compose_job("dataset=bundle", f"dataset.path={bundle}", *FEW, *words.split()))
     assert isinstance(records[-1], Ended)
     assert records[-1].rounds == 1
+
+
+SLOW_LINKS = {
+    # K = 3, B = 8, widths of 32, a head of 97 x 4 float64 numbers: 2,048 bytes up, 3,104 + 3 * 2,048 down
+    "network.bandwidth=1000": ("41.296", "round"),
+    "network.bandwidth={b:100,default:1000}": ("142.96", "round"),
+    "network.bandwidth=1000 algo=adaptive adaptive.first=dummy": ("82.592", "round"),
+    "network.bandwidth=1000 algo=pbcd": ("25.296", "round"),
+    "network.bandwidth=1000 algo=vafl": ("15.4294", "turn"),  # 4/3 of computing, 10 + 4.096 of communication
+    "network.bandwidth={c:1000,default:1e300} algo=vafl": ("12", "turn"),
+}
+
+
+@pytest.mark.parametrize(("words", "expected"), SLOW_LINKS.items())
+def test_what_bytes_take_belongs_to_the_first_round(compose_job, run_inline, bundle, words, expected):
+    enough, step = expected
+    common = ("dataset=bundle", f"dataset.path={bundle}", *FEW, *words.split())
+    short = compose_job(*common, f"max_time={float(enough) - 0.001}")
+    with pytest.raises(ConfigError, match=rf"^max_time: expected at least {enough} units \(one {step}\), got "):
+        run_inline(short)
+    records = run_inline(compose_job(*common, f"max_time={enough}"))
+    assert records[-1].rounds >= 1
+
+
+def test_the_command_tells_it_in_one_line(run):
+    outcome = run("rounds=null", "max_time=30", "network.bandwidth=1000", "dtype=float64")
+    outcome.assert_refused("max_time: expected at least 41.296 units (one round), got 30")
 
 
 def test_the_command_refuses_it_before_anything_starts(run):

@@ -19,6 +19,7 @@ from flexray.data.base import Split
 from flexray.driver.saving import Saves, pack
 from flexray.experiment import Experiment
 from flexray.group import PartyGroup
+from flexray.limits import check_max_time
 from flexray.messages import (
     Divergence,
     Ended,
@@ -129,6 +130,7 @@ class Driver(ABC):
         self._runtime.get([*self._all_groups("connect", widths), server])
         if x.bandwidths:
             self._connect_links(x.bandwidths, widths)
+            check_max_time(replace(x, algorithm=self._algorithm))
 
     def _connect_links(self, bandwidths: tuple[float, ...], widths: tuple[int, ...]) -> None:
         """Add to every party's t_comm what the bytes of a whole batch take."""
