@@ -2,9 +2,9 @@
 
 ``python experiments/kills.py [--kills 20] [--seed 0] [--rounds 300]``
 
-Each kill hits another run: SIGKILL of a party, the server, the driver or a party that is just saving its state, or
-SIGSTOP, a hang. Every run must end by itself with the digests and files of the undisturbed run in one process. The last
-column is what the kill cost: seconds until the run was where it had been.
+Each kill hits another run: SIGKILL of a party, the server, the driver, a party that is just saving its state, or all
+processes of one of two nodes, or SIGSTOP, a hang. Every run must end by itself with the digests and files of the
+undisturbed run in one process. The last column is what the kill cost: seconds until the run was where it had been.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import random
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import hydra
+import psutil
 import ray._private.state
 from omegaconf import OmegaConf
+from ray.cluster_utils import Cluster
 
 from flexray import config
 from flexray.build import Job, build
@@ -37,7 +40,7 @@ from flexray.runtime.ray_runtime import RayCluster
 
 FILES = ("rounds.csv", "evals.csv", "timeline.json")
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
-TARGETS = {"party": "-party-", "server": "-server", "driver": "-driver", "hang": "-party-", "saving": ""}
+TARGETS = {"party": "-party-", "server": "-server", "driver": "-driver", "hang": "-party-", "saving": "", "node": ""}
 FLAG = "FLEXRAY_KILLS_FLAG"
 
 
@@ -53,6 +56,69 @@ class DiesWhileSaved(MLP):
         return super().state_dict(*args, **kwargs)
 
 
+class TwoNodes:
+    """A Ray cluster of two nodes on this machine; the second can be lost and is there again for the next run.
+
+    Args:
+        folder: Where Ray puts files and sockets: a short path.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._cluster = Cluster(True, head_node_args={"num_cpus": 2, "temp_dir": str(folder)})
+        self._second: Any = None
+        self.address: str = self._cluster.address
+
+    def complete(self) -> None:
+        """Start the second node, if it is not there."""
+        self._second = self._second or self._cluster.add_node(num_cpus=2)
+
+    def lose(self) -> None:
+        """Kill every process of the second node."""
+        raylet = psutil.Process(self._second.all_processes["raylet"][0].process.pid)
+        for process in (*raylet.children(recursive=True), raylet):
+            process.kill()
+        self._cluster.remove_node(self._second, allow_graceful=False)
+        self._second = None
+
+    def close(self) -> None:
+        """End the cluster."""
+        self._cluster.shutdown()
+
+
+class Places:
+    """Where the runs are: a Ray of their own or, for the loss of a node, one of two nodes.
+
+    Args:
+        folder: For the files of the cluster of two nodes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.ray = RayCluster()
+        self._folder = folder
+        self._nodes: TwoNodes | None = None
+
+    def cluster_for(self, what: str) -> tuple[str, ...]:
+        """Return overrides for a run that is to be hit so."""
+        if what != "node":
+            return ("cluster=local",)
+        self.ray.close()  # two nodes are started by a process that has joined none
+        self._nodes = self._nodes or TwoNodes(self._folder)
+        self._nodes.complete()
+        return ("cluster=ray", f"cluster.address={self._nodes.address}", "cluster.strategy=spread")
+
+    def lose_node(self) -> None:
+        """Lose the second node."""
+        if self._nodes is not None:
+            self._nodes.lose()
+
+    def close(self) -> None:
+        """Leave nothing."""
+        self.ray.close()
+        if self._nodes is not None:
+            self._nodes.close()
+
+
 class Killer(Observer):
     """Strikes when a round is reported.
 
@@ -61,10 +127,13 @@ class Killer(Observer):
         number: In which round.
         draw: Chooses among several.
         flag: The file that tells a model to die while it is saved.
+        lose_node: Kills a node.
     """
 
-    def __init__(self, what: str, number: int, draw: random.Random, flag: Path) -> None:
-        self._what, self._number, self._draw, self._flag = what, number, draw, flag
+    def __init__(
+        self, what: str, number: int, draw: random.Random, flag: Path, lose_node: Callable[[], None] | None = None
+    ) -> None:
+        self._what, self._number, self._draw, self._flag, self._lose_node = what, number, draw, flag, lose_node
         self.ended: Ended | None = None
 
     def on(self, record: Record) -> None:
@@ -75,6 +144,8 @@ class Killer(Observer):
             self._number = 0
             if self._what == "saving":
                 self._flag.touch()
+            elif self._what == "node" and self._lose_node:
+                self._lose_node()
             else:
                 os.kill(self._victim(), signal.SIGSTOP if self._what == "hang" else signal.SIGKILL)
 
@@ -109,6 +180,30 @@ def run(place: Any, folder: Path, killer: Killer, *overrides: str) -> tuple[Exec
     return execution, killer.ended.digests
 
 
+def trial(number: int, what: str, args: argparse.Namespace, draw: random.Random, home: Path, places: Places) -> bool:
+    """Run one experiment undisturbed and one that is hit; print a line, return whether all was as it should be."""
+    algo, at, flag = draw.choice(ALGORITHMS), draw.randrange(1, args.rounds * 9 // 10), home / "die"
+    common = (
+        f"algo={algo}", f"rounds={args.rounds}", "epochs=null", "progress=false", "dataset.batch_size=128",
+        "model._target_=kills.DiesWhileSaved", "checkpoint.every=40", "checkpoint.recover_every=20",
+        "stall_timeout=6", "eval_every=50",
+    )  # fmt: skip
+    here, there = home / f"{number}-inline", home / f"{number}-ray"
+    _, expected = run(InlinePlace(), here, Killer("", 0, draw, flag), *common, "cluster=inline")
+    where = places.cluster_for(what)
+    done, found = run(places.ray, there, Killer(what, at, draw, flag, places.lose_node), *common, *where)
+    flag.unlink(missing_ok=True)
+    same = found == expected and all((here / f).read_bytes() == (there / f).read_bytes() for f in FILES)
+    for failure in done.failures:
+        print(
+            f"{number:4} {what:8} {algo:9} {failure.round + 1:8} {failure.from_round:8} {same!s:>6}"
+            f" {failure.lost_s or float('nan'):7.1f}", flush=True,
+        )  # fmt: skip
+    if not done.failures:
+        print(f"{number:4} {what:8} {algo:9} ended before it was hit", flush=True)
+    return same and bool(done.failures)
+
+
 def main() -> int:
     """Kill, compare, print a line per kill."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -118,38 +213,18 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=TARGETS, default=list(TARGETS))
     args = parser.parse_args()
     draw = random.Random(args.seed)
-    bad = 0
-    with tempfile.TemporaryDirectory(prefix="kills") as home:
-        flag = Path(home) / "die"
-        os.environ[FLAG] = str(flag)
+    with tempfile.TemporaryDirectory(prefix="kills", ignore_cleanup_errors=True) as home:
+        os.environ[FLAG] = str(Path(home) / "die")
         sys.path.insert(0, str(Path(__file__).parent))
-        cluster = RayCluster()
+        places = Places(Path(home) / "ray")
         print(
             f"{'kill':>4} {'what':8} {'algo':9} {'in round':>8} {'back to':>8} {'equal':>6} {'lost s':>7}", flush=True
         )
-        for number in range(1, args.kills + 1):
-            what, algo = args.kinds[(number - 1) % len(args.kinds)], draw.choice(ALGORITHMS)
-            at = draw.randrange(1, args.rounds * 9 // 10)
-            common = (
-                f"algo={algo}", f"rounds={args.rounds}", "epochs=null", "progress=false", "dataset.batch_size=128",
-                "model._target_=kills.DiesWhileSaved", "checkpoint.every=40", "checkpoint.recover_every=20",
-                "stall_timeout=6", "eval_every=50",
-            )  # fmt: skip
-            here, there = Path(home) / f"{number}-inline", Path(home) / f"{number}-ray"
-            _, expected = run(InlinePlace(), here, Killer("", 0, draw, flag), *common, "cluster=inline")
-            done, found = run(cluster, there, Killer(what, at, draw, flag), *common, "cluster=local")
-            flag.unlink(missing_ok=True)
-            same = found == expected and all((here / f).read_bytes() == (there / f).read_bytes() for f in FILES)
-            bad += not same or not done.failures
-            for failure in done.failures:
-                print(
-                    f"{number:4} {what:8} {algo:9} {failure.round + 1:8} {failure.from_round:8} {same!s:>6}"
-                    f" {failure.lost_s or float('nan'):7.1f}", flush=True,
-                )  # fmt: skip
-            if not done.failures:
-                print(f"{number:4} {what:8} {algo:9} ended before it was hit", flush=True)
-        cluster.close()
-    return 1 if bad else 0
+        whats = [args.kinds[number % len(args.kinds)] for number in range(args.kills)]
+        good = [trial(number, what, args, draw, Path(home), places) for number, what in enumerate(whats, 1)]
+        places.close()
+    print(f"{sum(good)} of {len(good)} kills left digests and files equal")
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":
