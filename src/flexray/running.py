@@ -16,7 +16,7 @@ from flexray.build import Job
 from flexray.checkpoint import Checkpoint, CheckpointStore
 from flexray.cluster import ClusterPlan
 from flexray.driver.saving import Saves, check_limits
-from flexray.errors import ConfigError, LostProcessError, RunFolderError
+from flexray.errors import ConfigError, LostProcessError, ResourceError, RunFolderError
 from flexray.experiment import Experiment
 from flexray.interrupts import Interrupts
 from flexray.messages import Ended, Record, RoundRecord, Snapshot, Started
@@ -121,19 +121,27 @@ class Execution:
                 return
             except LostProcessError as error:
                 snapshot, mark = self._latest
-                gives_up = len(self.failures) >= safety.max_failures
-                if gives_up and snapshot is None:
+                if snapshot is None and len(self.failures) >= safety.max_failures:
                     raise
                 self.watching.rewind(mark)
                 done = snapshot.round if snapshot else 0
                 self.failures.append(Failure(self._round, done, str(error)))
                 log.warning("%s", error)
-                if gives_up and snapshot is not None:
-                    log.error("given up: max_failures is %d; the run ends after round %d", safety.max_failures, done)
-                    self._write(snapshot, mark)
-                    yield _what_is_left(snapshot)
+                if snapshot is not None and len(self.failures) > safety.max_failures:
+                    yield self._give_up(snapshot, mark, f"max_failures is {safety.max_failures}")
                     return
                 log.warning("lost in round %d; all processes start again after round %d", self._round + 1, done)
+            except ResourceError as error:  # a node was lost and what is left of the cluster is too small
+                if snapshot is None or not self.failures:
+                    raise
+                yield self._give_up(snapshot, mark, str(error))
+                return
+
+    def _give_up(self, snapshot: Snapshot, mark: Mark, why: str) -> Ended:
+        """Keep what there is and return the end of the run."""
+        log.error("given up: %s; the run ends after round %d", why, snapshot.round)
+        self._write(snapshot, mark)
+        return _what_is_left(snapshot)
 
     def _write(self, snapshot: Snapshot, mark: Mark) -> None:
         """Write a checkpoint beside the run, which does not wait for the disk; one at a time."""

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -95,7 +96,7 @@ def test_a_running_cluster_is_joined(tmp_path: Path, short_folder: Path) -> None
         head.wait(timeout=30)
 
 
-def wait_for_address(head: subprocess.Popen[str], folder: Path) -> str:
+def wait_for_address(head: subprocess.Popen[Any], folder: Path) -> str:
     """Return the address of a starting head node, which it writes into its folder."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

@@ -1,16 +1,11 @@
-"""Killed and hanging processes are replaced, and no number and no byte changes; a killed command leaves nothing."""
+"""Killed and hanging processes are replaced, and no number and no byte changes."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import ray._private.state
@@ -115,68 +110,3 @@ def test_with_nothing_saved_the_loss_is_told(cluster: RayCluster, compose_job: C
     job = compose_job("cluster=local", "max_failures=0", *SMALL[:-1], "checkpoint.recover_every=0")
     with pytest.raises(LostProcessError, match=r"party-1-upper_left failed in its process: died"):
         execute(job, cluster, tmp_path, Strikes(25, lambda: kill("party-1")))
-
-
-def descendants(pid: int) -> dict[int, str]:
-    listed = subprocess.run(["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
-    found: dict[int, str] = {}
-    todo = [pid]
-    while todo:
-        parent = todo.pop()
-        for own, above, args in rows:
-            if int(above) == parent:
-                found[int(own)] = args
-                todo.append(int(own))
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def within(seconds: float, condition: Callable[[], Any]) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return bool(condition())
-
-
-@pytest.mark.parametrize("ends", ["interrupt", "twice", "kill"])
-def test_an_ended_command_leaves_no_actor_and_no_folder(ends: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "flexray.run", "hydra.run.dir=out", "progress=false", "epochs=1000",
-               "stop_at_target=false", "checkpoint.every=10"]  # fmt: skip
-    output = tmp_path / "said.txt"
-    with output.open("w") as file:
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=file, stderr=file, start_new_session=True)
-    saved = tmp_path / "out" / "checkpoints"
-    assert within(100, lambda: process.poll() is not None or len(list(saved.glob("*.json"))) > 1)
-    family = descendants(process.pid)
-    actors = [pid for pid, args in family.items() if "HostActor" in args or "DriverActor" in args]
-    (home,) = {found[0] for args in family.values() if (found := re.search(r"/\S*?/flexray-\w{8}(?=/)", args))}
-    assert len(actors) == 6
-    if ends == "twice":  # or it might end before it is asked once more
-        os.kill(next(pid for pid, args in family.items() if "DriverActor" in args), signal.SIGSTOP)
-    if ends == "kill":
-        process.kill()
-    else:
-        os.killpg(process.pid, signal.SIGINT)
-    if ends == "twice":
-        assert within(30, lambda: "once more ends at once" in output.read_text())
-        os.killpg(process.pid, signal.SIGINT)
-    process.wait(timeout=90)
-    said = output.read_text()
-    assert process.returncode == {"interrupt": 1, "twice": 130, "kill": -signal.SIGKILL}[ends], said
-    assert within(10, lambda: not any(map(is_alive, actors)) and not Path(home).exists())
-    if ends == "interrupt":
-        assert "interrupted; go on with: python -m flexray.run resume=" in said
-    assert list(saved.glob("*.json"))
-    resumed = [sys.executable, "-m", "flexray.run", "resume=out", "cluster=inline", "rounds=1", "epochs=null"]
-    refused = subprocess.run(resumed, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert "it has" in refused.stderr

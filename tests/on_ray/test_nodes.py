@@ -1,4 +1,4 @@
-"""Two real Ray nodes on this machine: parties where they were pinned, a submitted job, what does not fit."""
+"""Real Ray nodes on this machine: parties where they were pinned, a submitted job, what does not fit, a lost node."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
+from .processes import within
 from .test_command import wait_for_address
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(500)]
 
 RAY = str(Path(sys.executable).parent / "ray")
+RUN = (sys.executable, "-m", "flexray.run", "rounds=300", "epochs=null", "progress=false", "eval_every=100",
+       "dataset.batch_size=128", "checkpoint.every=10", "checkpoint.recover_every=10")  # fmt: skip
+PLACED = re.compile(r"placed on (.*)")
+Lose = Callable[..., tuple[int, str]]
 SMALL = ("rounds=2", "dataset.batch_size=256", "model._target_=own.Net")
 
 
@@ -37,6 +44,11 @@ class Nodes:
     address: str
     dashboard: str
     environment: dict[str, str]
+    folder: Path
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a node."""
+        return start_node(self.folder, self.environment, *arguments)
 
     def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -44,27 +56,28 @@ class Nodes:
         )
 
 
+def start_node(folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
+    command = [RAY, "start", "--num-cpus=1", "--object-store-memory=80000000", "--block",
+               f"--dashboard-agent-listen-port={free_port()}", *arguments]  # fmt: skip
+    with (folder / "said.txt").open("a") as said:
+        return subprocess.Popen(command, env=environment, stdout=said, stderr=said)
+
+
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
     environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t" * 40, "RAY_USAGE_STATS_ENABLED": "0",
-                   "COLUMNS": "200"}  # fmt: skip
+                   "COLUMNS": "200", "RAY_health_check_initial_delay_ms": "500",
+                   "RAY_health_check_period_ms": "500"}  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
         port = free_port()
-        started: list[subprocess.Popen[str]] = []
-
-        def start(*arguments: str) -> subprocess.Popen[str]:
-            command = [RAY, "start", "--num-cpus=1", "--object-store-memory=80000000", "--block",
-                       f"--dashboard-agent-listen-port={free_port()}", *arguments]  # fmt: skip
-            with (Path(folder) / f"out{len(started)}").open("w") as out:
-                started.append(subprocess.Popen(command, env=environment, stdout=out, stderr=out, text=True))
-            return started[-1]
-
+        started: list[subprocess.Popen[bytes]] = []
         try:
-            head = start("--head", "--port=0", "--labels=zone=a", f"--temp-dir={folder}", f"--dashboard-port={port}")
-            address = wait_for_address(head, Path(folder))
-            start(f"--address={address}", "--labels=zone=b", '--resources={"robot": 2}')
-            cluster = Nodes(address, f"http://127.0.0.1:{port}", environment)
-            wait_for_two(cluster)
+            ports = (f"--temp-dir={folder}", f"--dashboard-port={port}")
+            started.append(start_node(Path(folder), environment, "--head", "--port=0", "--labels=zone=a", *ports))
+            address = wait_for_address(started[0], Path(folder))
+            cluster = Nodes(address, f"http://127.0.0.1:{port}", environment, Path(folder))
+            started.append(cluster.start(f"--address={address}", "--labels=zone=b", '--resources={"robot": 2}'))
+            wait_for(cluster, "zone=b")
             yield cluster
         finally:
             for process in reversed(started):
@@ -78,12 +91,12 @@ def check(nodes: Nodes, *overrides: str) -> subprocess.CompletedProcess[str]:
     return nodes.run(*command, cwd=Path.cwd())
 
 
-def wait_for_two(nodes: Nodes) -> None:
+def wait_for(nodes: Nodes, label: str) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        if "zone=b" in check(nodes).stdout:
+        if label in check(nodes).stdout:
             return
-    raise TimeoutError("no second node")
+    raise TimeoutError(f"no node with {label}")
 
 
 def test_a_submitted_job_runs_where_it_was_pinned_and_gives_the_digests_of_one_process(
@@ -130,3 +143,61 @@ def test_what_cannot_fit_is_said_at_once_with_what_each_node_has(
     done = nodes.run(*command, *overrides, cwd=tmp_path)
     assert done.returncode == 2
     assert re.search(line, done.stdout + done.stderr), done.stdout + done.stderr
+
+
+@pytest.fixture
+def lose(nodes: Nodes, tmp_path: Path) -> Iterator[Lose]:
+    """Return a function that runs a command on three nodes and kills all of the third; it returns status and log."""
+    third = nodes.start(f"--address={nodes.address}", "--labels=zone=c", '--resources={"robot": 2}')
+    wait_for(nodes, "zone=c")
+    family = psutil.Process(third.pid)
+
+    def kill_node() -> None:
+        for process in (*family.children(recursive=True), family):
+            process.kill()
+        third.wait()
+
+    def run(*overrides: str) -> tuple[int, str]:
+        command = [*RUN, "cluster=ray", f"cluster.address={nodes.address}", "hydra.run.dir=out", *overrides]
+        with (tmp_path / "said.txt").open("w") as said:
+            process = subprocess.Popen(command, cwd=tmp_path, env=nodes.environment, stdout=said, stderr=said)
+        saved = tmp_path / "out" / "checkpoints"
+        assert within(60, lambda: process.poll() is not None or list(saved.glob("*.json")))
+        kill_node()
+        status = process.wait(timeout=100)
+        return status, (tmp_path / "out" / "run.log").read_text()
+
+    yield run
+    if third.poll() is None:
+        kill_node()
+
+
+def assert_equal(folder: Path, nodes: Nodes) -> dict[str, Any]:
+    """Check that a run has the numbers of an undisturbed one in one process; return its summary."""
+    done = nodes.run(*RUN, "cluster=inline", "hydra.run.dir=inline", cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found, expected = (json.loads((folder / d / "summary.json").read_text()) for d in ("out", "inline"))
+    assert found["model_digest"] == expected["model_digest"]
+    assert (folder / "out" / "rounds.csv").read_bytes() == (folder / "inline" / "rounds.csv").read_bytes()
+    return dict(found)
+
+
+def test_a_lost_node_changes_no_number(lose: Lose, nodes: Nodes, tmp_path: Path) -> None:
+    status, log = lose("parties.2.resources.robot=1", "parties.3.resources.robot=1", "cluster.strategy=spread")
+    assert status == 0, log
+    before, after = ({part.split(": ")[0]: part for part in placed.split("; ")} for placed in PLACED.findall(log))
+    assert len(before) == 3
+    assert len(after) == 2
+    (lost,) = before.keys() - after.keys()
+    assert "-party-" in before[lost]
+    assert len(assert_equal(tmp_path, nodes)["failures"]) == 1
+
+
+def test_what_a_lost_node_alone_had_ends_the_run_with_what_there_is(lose: Lose, nodes: Nodes, tmp_path: Path) -> None:
+    status, log = lose("parties.2.resources.robot=2", "parties.3.resources.robot=2")
+    assert status == 1, log
+    assert re.search(r"given up: .*asks? for 4 robot, but there are 2 robot.*; the run ends after round \d+0\n", log)
+    assert "failed; go on with: python -m flexray.run resume=" in log
+    done = nodes.run(sys.executable, "-m", "flexray.run", "resume=out", "cluster=inline", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_equal(tmp_path, nodes)

@@ -16,6 +16,10 @@ exec 3<&0
     cat <&3 >/dev/null
     tries=0
     while [ $tries -lt 40 ]; do
+        [ $tries -lt 16 ] || for file in $(grep -ls -- "-di[r]=$1/session_" /proc/[0-9]*/cmdline); do
+            pid=${file#/proc/}
+            kill -9 "${pid%/cmdline}"
+        done
         rm -rf -- "$1"
         sleep 0.25
         tries=$((tries + 1))
@@ -24,7 +28,8 @@ exec 3<&0
 ) >/dev/null 2>&1 &
 """
 """Waits for the end of a pipe whose other end only this process holds, then removes the folder; those who still write
-into it may do so for a moment."""
+into it may do so for a moment. Ray's processes end by themselves, but for its agents when the raylet was killed: who
+still works for this folder after four seconds, by its command line, is ended."""
 
 
 class TemporaryHome:

@@ -18,6 +18,8 @@ from flexray.runtime.resources import check_total, shortage, sum_of
 
 RETRY_S = 2.0
 """After this time shares and places are worked out anew: another run may have taken some."""
+SETTLE_S = 1.0
+"""Until then what somebody gave back is known to be free."""
 GROWTH_S = 30.0
 """Who waits longer than this waits for an autoscaler, too."""
 NOTHING = {"memory": 1.0}
@@ -60,6 +62,9 @@ def reserve(plan: ClusterPlan, specs: Sequence[HostSpec]) -> tuple[PlacementGrou
     _check(plan, specs, nodes)
     deadline_s = time.monotonic() + plan.wait_s
     shared = any(spec.cpus is None for spec in specs)
+    if shared and not any(node.free.get("CPU") for node in nodes):  # or they were ours and are only just free
+        time.sleep(SETTLE_S)
+        nodes = cluster_nodes()
     while True:
         bundles = [bundle or NOTHING for bundle in share_out(specs, nodes, plan.strategy)]
         left_s = max(1.0, deadline_s - time.monotonic())

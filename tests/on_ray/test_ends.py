@@ -1,0 +1,88 @@
+"""However a command ends, nothing of its Ray is left; and a run of which everything was killed goes on exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .processes import descendants, is_alive, within
+
+pytestmark = pytest.mark.ray
+
+COMMAND = (sys.executable, "-m", "flexray.run", "progress=false")
+LONG = ("hydra.run.dir=out", "epochs=1000", "stop_at_target=false", "checkpoint.every=10")
+FILES = ("rounds.csv", "evals.csv", "timeline.json")
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a command, wait until it has written two checkpoints."""
+    with (folder / "said.txt").open("w") as said:
+        process = subprocess.Popen([*COMMAND, *arguments], cwd=folder, stdout=said, stderr=said, start_new_session=True)
+    saved = folder / "out" / "checkpoints"
+    assert within(100, lambda: process.poll() is not None or len(list(saved.glob("*.json"))) > 1)
+    return process
+
+
+def home_of(family: dict[int, str]) -> str:
+    """Return the folder of a command's Ray."""
+    (home,) = {found[0] for args in family.values() if (found := re.search(r"/\S*?/flexray-\w{8}(?=/)", args))}
+    return home
+
+
+@pytest.mark.parametrize("ends", ["interrupt", "twice", "kill"])
+def test_an_ended_command_leaves_no_actor_and_no_folder(ends: str, tmp_path: Path) -> None:
+    process, output, saved = start(tmp_path, *LONG), tmp_path / "said.txt", tmp_path / "out" / "checkpoints"
+    family = descendants(process.pid)
+    actors = [pid for pid, args in family.items() if "HostActor" in args or "DriverActor" in args]
+    home = home_of(family)
+    assert len(actors) == 6
+    if ends == "twice":  # or it might end before it is asked once more
+        os.kill(next(pid for pid, args in family.items() if "DriverActor" in args), signal.SIGSTOP)
+    if ends == "kill":
+        process.kill()
+    else:
+        os.killpg(process.pid, signal.SIGINT)
+    if ends == "twice":
+        assert within(30, lambda: "once more ends at once" in output.read_text())
+        os.killpg(process.pid, signal.SIGINT)
+    process.wait(timeout=90)
+    said = output.read_text()
+    assert process.returncode == {"interrupt": 1, "twice": 130, "kill": -signal.SIGKILL}[ends], said
+    assert within(10, lambda: not any(map(is_alive, actors)) and not Path(home).exists())
+    if ends == "interrupt":
+        assert "interrupted; go on with: python -m flexray.run resume=" in said
+    assert list(saved.glob("*.json"))
+    resumed = [*COMMAND, "resume=out", "cluster=inline", "rounds=1", "epochs=null"]
+    refused = subprocess.run(resumed, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "it has" in refused.stderr
+
+
+def test_after_sigkill_of_everything_nothing_is_left_and_the_run_goes_on_exactly(tmp_path: Path) -> None:
+    process = start(tmp_path, *LONG)
+    family = {process.pid: "", **descendants(process.pid)}
+    home = home_of(family)
+    assert sum("gcs_server" in args or "raylet/raylet" in args for args in family.values()) == 2
+    for pid in family:
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+    assert within(10, lambda: not any(map(is_alive, family)) and not Path(home).exists())
+    last = max(int(path.stem.removeprefix("round-")) for path in (tmp_path / "out" / "checkpoints").glob("*.json"))
+    limits = (f"rounds={last + 15}", "epochs=null")
+    for arguments in (("resume=out",), (*LONG[2:], "cluster=inline", "hydra.run.dir=undisturbed")):
+        done = subprocess.run(
+            [*COMMAND, *arguments, *limits], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    summaries = [json.loads((tmp_path / d / "summary.json").read_text()) for d in ("out", "undisturbed")]
+    assert summaries[0]["resumed_from"] == last
+    assert summaries[0]["model_digest"] == summaries[1]["model_digest"]
+    for name in FILES:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
