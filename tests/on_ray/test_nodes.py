@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from .processes import within
+from .processes import descendants, within
 from .test_command import wait_for_address
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(500)]
@@ -45,6 +46,7 @@ class Nodes:
     dashboard: str
     environment: dict[str, str]
     folder: Path
+    started: list[subprocess.Popen[bytes]]
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a node."""
@@ -75,7 +77,7 @@ def nodes() -> Iterator[Nodes]:
             ports = (f"--temp-dir={folder}", f"--dashboard-port={port}")
             started.append(start_node(Path(folder), environment, "--head", "--port=0", "--labels=zone=a", *ports))
             address = wait_for_address(started[0], Path(folder))
-            cluster = Nodes(address, f"http://127.0.0.1:{port}", environment, Path(folder))
+            cluster = Nodes(address, f"http://127.0.0.1:{port}", environment, Path(folder), started)
             started.append(cluster.start(f"--address={address}", "--labels=zone=b", '--resources={"robot": 2}'))
             wait_for(cluster, "zone=b")
             yield cluster
@@ -125,6 +127,7 @@ def test_a_submitted_job_runs_where_it_was_pinned_and_gives_the_digests_of_one_p
     assert nodes.run(*run, cwd=tmp_path).returncode == 0
     digests = [json.loads((tmp_path / d / "summary.json").read_text())["model_digest"] for d in ("out", "inline")]
     assert digests[0] == digests[1]
+    assert left_in(nodes) == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -143,6 +146,50 @@ def test_what_cannot_fit_is_said_at_once_with_what_each_node_has(
     done = nodes.run(*command, *overrides, cwd=tmp_path)
     assert done.returncode == 2
     assert re.search(line, done.stdout + done.stderr), done.stdout + done.stderr
+
+
+LEFT = """
+import ray, sys, time
+from ray._private.state import actors
+from ray.util import placement_group_table
+ray.init(sys.argv[1], log_to_driver=False, logging_level="ERROR")
+end = time.monotonic() + 10
+while True:
+    left = [a["Name"] for a in actors().values() if a["State"] != "DEAD"]
+    left += [g["name"] + "group" for g in placement_group_table().values() if g["state"] != "REMOVED"]
+    if not left or time.monotonic() > end:
+        break
+print(left or "nothing")
+"""
+
+
+def left_in(nodes: Nodes) -> str:
+    """Return which actors and placement groups are still there after ten seconds."""
+    return nodes.run(sys.executable, "-c", LEFT, nodes.address, cwd=nodes.folder).stdout.strip()
+
+
+@pytest.mark.parametrize("ends", ["error", "twice", "kill"])
+def test_an_ended_command_leaves_nothing_in_a_cluster_of_others(ends: str, nodes: Nodes, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from torch import nn\n\n\nclass Net(nn.Linear):\n    def forward(self, x):\n        raise KeyError('lost')\n"
+    )
+    said, saved, address = tmp_path / "said.txt", tmp_path / "out" / "checkpoints", f"cluster.address={nodes.address}"
+    command = [*RUN, "cluster=ray", address, "rounds=100000", "hydra.run.dir=out"]
+    if ends == "error":
+        command.append("model._target_=own.Net")
+    with said.open("w") as file:
+        process = subprocess.Popen(command, cwd=tmp_path, env=nodes.environment, stdout=file, stderr=file)
+    assert within(60, lambda: process.poll() is not None or list(saved.glob("*.json")))
+    if ends == "kill":
+        process.kill()
+    if ends == "twice":  # the driver answers no more, or the run might end before it is asked once more
+        family = {pid: args for node in nodes.started for pid, args in descendants(node.pid).items()}
+        os.kill(next(pid for pid, args in family.items() if "DriverActor" in args), signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        assert within(30, lambda: "once more ends at once" in said.read_text())
+        process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == {"error": 1, "twice": 130, "kill": -signal.SIGKILL}[ends], said.read_text()
+    assert left_in(nodes) == "nothing"
 
 
 @pytest.fixture
