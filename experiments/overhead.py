@@ -3,8 +3,8 @@
 ``python experiments/overhead.py [--pairs 7] [key=value ...]``
 
 Runs with the defaults and runs that save nothing, not even at the end, alternate on warm processes; a run counts from
-its first round until all its files are closed. One line: the median over pairs of the ratio, the range of the middle
-half of the pairs, the median seconds of both.
+its first round until all its files are closed. One line: the median of the ratio, the middle half of the pairs, the
+median seconds of both; by the clock, which counts if the machine is idle, and of CPU time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 from kills import compose
 
 from flexray.build import Job
@@ -34,22 +35,37 @@ class StartWatch(Observer):
     """Knows when the rounds began."""
 
     def __init__(self) -> None:
-        self.began_s = 0.0
+        self.began = (0.0, 0.0)
 
     def on(self, record: Record) -> None:
-        """Look at the clock at the first record."""
+        """Look at the clocks at the first record."""
         if isinstance(record, Started):
-            self.began_s = time.perf_counter()
+            self.began = clocks()
 
 
-def seconds(place: Any, job: Job, plain: dict[str, Any]) -> float:
-    """Return how long the rounds of a run, its end and its files take."""
+def clocks() -> tuple[float, float]:
+    """Return seconds by the clock, and CPU seconds of this process and all that it started."""
+    own = psutil.Process()
+    used = [process.cpu_times() for process in (own, *own.children(recursive=True)) if process.is_running()]
+    return time.perf_counter(), sum(times.user + times.system for times in used)
+
+
+def measure(place: Any, job: Job, plain: dict[str, Any]) -> tuple[float, float]:
+    """Return the seconds, by the clock and of CPU, that the rounds of a run, its end and its files take."""
     with tempfile.TemporaryDirectory(prefix="overhead") as home:
         folder, watch = Path(home), StartWatch()
         watching = Observers([watch, TableObserver(folder), TimelineObserver(folder, 1000), ModelObserver(folder)])
         Execution(job, place, watching, folder, plain).run(None)
         watching.close()
-        return time.perf_counter() - watch.began_s
+        passed, used = clocks()
+        return passed - watch.began[0], used - watch.began[1]
+
+
+def describe(pairs: list[tuple[float, float]]) -> str:
+    """Return how much more the first of each pair is."""
+    low, middle, high = (100 * (q - 1) for q in statistics.quantiles((a / b for a, b in pairs), n=4))
+    with_s, without_s = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return f"{middle:+.1f} % ({low:+.1f} to {high:+.1f}; {with_s:.2f} s, without {without_s:.2f} s)"
 
 
 def main() -> None:
@@ -62,21 +78,15 @@ def main() -> None:
     unsaved = replace(job, safety=replace(job.safety, saves=None, max_failures=0))
     cluster = RayCluster()
     place = InlinePlace() if job.cluster.kind == "inline" else cluster
-    seconds(place, unsaved, plain)  # processes start, code is imported
+    measure(place, unsaved, plain)  # processes start, code is imported
     pairs = []
     for number in range(args.pairs):
         order = (job, unsaved) if number % 2 else (unsaved, job)
-        took = {id(one): seconds(place, one, plain) for one in order}
-        pairs.append((took[id(job)], took[id(unsaved)]))
+        took = {id(one): measure(place, one, plain) for one in order}
+        pairs.append(list(zip(took[id(job)], took[id(unsaved)], strict=True)))
     cluster.close()
-    ratios = sorted(saved / plain_s for saved, plain_s in pairs)
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    saved_s, unsaved_s = (statistics.median(column) for column in zip(*pairs, strict=True))
-    low, middle, high = (100 * (ratio - 1) for ratio in (low, middle, high))
-    print(
-        f"overhead {middle:+.1f} % ({low:+.1f} to {high:+.1f}) in {len(pairs)} pairs;"
-        f" {saved_s:.3f} s with, {unsaved_s:.3f} s without; load {os.getloadavg()[0]:.1f}"
-    )
+    clock, cpu = (describe([pair[i] for pair in pairs]) for i in (0, 1))
+    print(f"overhead by the clock {clock}, of CPU {cpu}; {args.pairs} pairs, load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":
