@@ -47,8 +47,8 @@ def test_progress_bar(unit: str, words: list[str]) -> None:
 
 def summary(unit: str, time: float) -> dict[str, Any]:
     return {
-        "algo": "flex", "dataset": "digits", "metric": "test_top1", "target": 0.9, "time_unit": unit,
-        "time_to_target": time, "final": {"test_top1": 0.95},
+        "algo": "flex", "dataset": "digits", "status": "completed", "metric": "test_top1", "target": 0.9,
+        "time_unit": unit, "time_to_target": time, "final": {"test_top1": 0.95},
     }  # fmt: skip
 
 
@@ -58,8 +58,8 @@ def test_a_sweep_over_both_clocks_keeps_them_apart() -> None:
     console.print(sweep_table([summary("seconds", 2.0), summary("units", 30.0), summary("units", 50.0)]))
     text = file.getvalue()
     assert "time to target (seconds or units)" in text
-    assert "2 ± 0 seconds" in text
-    assert "40 ± 14.14 units" in text
+    assert " 2.000 seconds" in text
+    assert "40.00 ± 14.14 units" in text
     file.truncate(0)
     console.print(sweep_table([summary("seconds", 2.0)]))
     assert "time to target (seconds)" in file.getvalue()
