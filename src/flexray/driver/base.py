@@ -42,8 +42,6 @@ from flexray.simulation.network import link_units
 
 LOOKAHEAD = 8
 """Rounds (VAFL: events) that may be submitted before the oldest one's report is read."""
-TOGETHER_S = 0.02
-"""Longest wait for further results to be read together with those that are there."""
 GROUP = "parties"
 CODEC = Codec((Plan, Report, Stopwatch))
 
@@ -157,14 +155,7 @@ class Driver(ABC):
     # Reading results, in order ----------------------------------------------------------------------------------
 
     def _read(self, keep: int) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
-        """Read the oldest results until ``keep`` are left; after a divergence, nothing more is read.
-
-        Where rounds are fast, several are read at once, which spares this process as many awakenings.
-        """
-        few = keep // 2
-        if few and len(self._pending) > keep:
-            newest = self._pending[-few - 1].handles[-1:]
-            keep = few if self._runtime.first(newest, TOGETHER_S) is not None else keep
+        """Read the oldest results until ``keep`` are left; after a divergence, nothing more is read."""
         while len(self._pending) > keep and not self._divergence:
             pending = self._pending.popleft()
             values = self._runtime.get(pending.handles)

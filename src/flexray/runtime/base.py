@@ -83,7 +83,7 @@ class Runtime(ABC):
     def first(self, handles: Sequence[Handle], timeout_s: float | None) -> int | None:
         """Wait until one of the calls has ended and return its place; None if none has within ``timeout_s``.
 
-        No number depends on it on the virtual clock. Where a call is over when it returns, that is the first one.
+        Only ``clock=wall`` asks. Where a call is over when it returns, that is the first one.
         """
         self.get(handles[:1])
         return 0
