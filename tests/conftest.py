@@ -22,6 +22,7 @@ from flexray.driver import make_driver
 from flexray.messages import Record
 from flexray.run import config_folder
 from flexray.runtime.inprocess import InProcess, borrowed_torch
+from small import SMALL
 
 SHAPES = {"a": (2, 3), "b": (4,), "c": (5,)}
 
@@ -105,3 +106,9 @@ def run_inline() -> Run:
             return list(make_driver(job.experiment, InProcess(), job.cluster.placement).run())
 
     return run
+
+
+@pytest.fixture
+def compose_small(compose_job: Compose, bundle: Path) -> Compose:
+    """Return a function from overrides to a short job of the small bundle."""
+    return lambda *words, path=bundle: compose_job("dataset=bundle", f"dataset.path={path}", *SMALL, *words)

@@ -21,13 +21,13 @@ from flexray.cluster import place
 from flexray.data.batches import BatchStream
 from flexray.driver import make_driver
 from flexray.experiment import Experiment
-from flexray.messages import RoundRecord
 from flexray.participants import digest
 from flexray.party import Party
 from flexray.run import run_command
 from flexray.runtime.inprocess import borrowed_torch
 from pictures.drawing import image_folder
 from reference import run_rounds
+from small import NAMES, SMALL, rounds_of
 from test_identities import SeveralHosts
 from test_reference import (
     ALGORITHMS,
@@ -48,8 +48,6 @@ from test_reference import (
 )
 
 ROUND_ALGORITHMS = [name for name in ALGORITHMS if name != "vafl"]
-NAMES = ("flex", "adaptive", "sync_min", "sync_max", "pbcd")
-SMALL = ("model.hidden=[4]", "embedding=3", "dataset.batch_size=5", "timeout=6", "eval_every=3", "rounds=12")
 OFTEN = "absence.probability={a:0.4,b:0.6,c:0.3}"
 IDLE = (0.0, 0.0, 0.0, 0.0)
 
@@ -58,17 +56,8 @@ def never(count: int) -> tuple[float, ...]:
     return (math.inf,) * count
 
 
-def rounds_of(records: list[Any]) -> list[RoundRecord]:
-    return [record for record in records if isinstance(record, RoundRecord)]
-
-
 def absences_of(x: Experiment) -> list[frozenset[int]]:
     return [x.absent(r, IDLE) for r in range(12)]
-
-
-@pytest.fixture
-def compose(compose_job: Compose, bundle: Path) -> Compose:
-    return lambda *words, path=bundle: compose_job("dataset=bundle", f"dataset.path={path}", *SMALL, *words)
 
 
 # Who -----------------------------------------------------------------------------------------------------------------
@@ -114,10 +103,10 @@ def test_the_last_of_what_was_sent_of_a_sample_stands_in() -> None:
 
 
 @pytest.mark.parametrize("algo", NAMES)
-def test_nobody_waits_for_the_absent(algo: str, compose: Compose) -> None:
+def test_nobody_waits_for_the_absent(algo: str, compose_small: Compose) -> None:
     """a: 2 units, b: 3, c: 1, server 1.5 per iteration; t_o = 6; links of 5, 9 and 1."""
     speeds = ("speeds=uniform", "speeds.unit_time=[2,3,1,1.5]", "network.t_comm=[5,9,1]")
-    algorithm = compose(f"algo={algo}", *speeds).experiment.algorithm
+    algorithm = compose_small(f"algo={algo}", *speeds).experiment.algorithm
     assert not hasattr(algorithm, "turn_units")
     expected = {
         "flex": [((3, 2, 6, 4), 15), ((3, 0, 6, 4), 11), ((0, 0, 0, 4), 6)],
@@ -133,17 +122,19 @@ def test_nobody_waits_for_the_absent(algo: str, compose: Compose) -> None:
 
 
 @pytest.mark.parametrize("algo", NAMES)
-def test_a_round_in_which_nobody_computes_passes_with_its_timeout(algo: str, compose: Compose) -> None:
-    algorithm = compose(f"algo={algo}", "frozen=[server]").experiment.algorithm
+def test_a_round_in_which_nobody_computes_passes_with_its_timeout(algo: str, compose_small: Compose) -> None:
+    algorithm = compose_small(f"algo={algo}", "frozen=[server]").experiment.algorithm
     plan = algorithm.plan(Moment(3, 0.0, IDLE, absent=frozenset({0, 1, 2})))  # type: ignore[call-arg, arg-type]
     assert (plan.tau, plan.duration_units, plan.comm_units) == ((0, 0, 0, 0), 6, 0)
 
 
 @pytest.mark.parametrize("algo", ["sync_max", "pbcd"])
 def test_a_party_without_free_cpu_may_be_absent_instead_of_waited_for(
-    algo: str, compose: Compose, run_inline: Run
+    algo: str, compose_small: Compose, run_inline: Run
 ) -> None:
-    records = run_inline(compose(f"algo={algo}", "speeds=uniform", "speeds.utilization={b:1}", "absence.above=0.9"))
+    records = run_inline(
+        compose_small(f"algo={algo}", "speeds=uniform", "speeds.utilization={b:1}", "absence.above=0.9")
+    )
     assert all(r.absent == (1,) and r.tau[1] == 0 for r in rounds_of(records))
 
 
@@ -172,19 +163,19 @@ def test_it_is_the_plain_loop(compose_job: Any, run_inline: Run, bundle: Path, a
     assert_same_parameters(records[-1], world.models(), starts)
 
 
-def test_a_dummy_round_is_taken_by_all_and_gives_the_first_rates(compose: Compose, run_inline: Run) -> None:
+def test_a_dummy_round_is_taken_by_all_and_gives_the_first_rates(compose_small: Compose, run_inline: Run) -> None:
     words = ("algo=adaptive", "adaptive.first=dummy", "optimizer=momentum", OFTEN)
-    job = compose(*words)
+    job = compose_small(*words)
     first = rounds_of(run_inline(job))[0]
-    known = rounds_of(run_inline(compose(*words, "adaptive.first=speeds")))[0]
+    known = rounds_of(run_inline(compose_small(*words, "adaptive.first=speeds")))[0]
     assert first.absent
     assert first.lr == known.lr
     assert first.start_units == 6 + 10  # t_comm of all, though some miss the first round
 
 
 @pytest.mark.parametrize("algo", NAMES)
-def test_who_misses_every_round_stays_as_it_was(algo: str, compose: Compose, run_inline: Run) -> None:
-    job = compose(f"algo={algo}", "absence.above={b:0.3}", "speeds=uniform", "speeds.utilization={b:0.31}")
+def test_who_misses_every_round_stays_as_it_was(algo: str, compose_small: Compose, run_inline: Run) -> None:
+    job = compose_small(f"algo={algo}", "absence.above={b:0.3}", "speeds=uniform", "speeds.utilization={b:0.31}")
     records = run_inline(job)
     shared = job.experiment.shared
     before = {spec.name: digest(Party(spec, shared).model) for spec in job.experiment.parties}
@@ -199,22 +190,22 @@ def test_who_misses_every_round_stays_as_it_was(algo: str, compose: Compose, run
         assert record.train_loss > 0
 
 
-def test_all_may_be_absent_and_the_server_goes_on(compose: Compose, run_inline: Run) -> None:
-    records = run_inline(compose("absence.above=0.1", "speeds.utilization=0.5"))
+def test_all_may_be_absent_and_the_server_goes_on(compose_small: Compose, run_inline: Run) -> None:
+    records = run_inline(compose_small("absence.above=0.1", "speeds.utilization=0.5"))
     assert all(r.tau[:-1] == (0, 0, 0) and r.tau[-1] > 0 and r.sent_bytes == 0 for r in rounds_of(records))
     assert all(r.train_loss > 0 for r in rounds_of(records))
     assert [r.duration for r in rounds_of(records)] == [6.0] * 12
 
 
 @pytest.mark.parametrize("algo", NAMES)
-def test_absence_that_does_not_happen_changes_no_number(algo: str, compose: Compose, run_inline: Run) -> None:
+def test_absence_that_does_not_happen_changes_no_number(algo: str, compose_small: Compose, run_inline: Run) -> None:
     """Not even running statistics, dropout or noise, though first embeddings are kept."""
     words = (
         f"algo={algo}", "model.dropout=0.2", "+parties.b.model._target_=ray_models.Normalized", "network.noise=0.01",
     )  # fmt: skip
-    job = compose(*words, "absence.probability=1e-15")
+    job = compose_small(*words, "absence.probability=1e-15")
     assert job.experiment.shared.may_miss == {0, 1, 2}
-    with_, without = run_inline(job), run_inline(compose(*words))
+    with_, without = run_inline(job), run_inline(compose_small(*words))
     assert [dataclasses.replace(r, absent=None) for r in rounds_of(with_)] == rounds_of(without)
     assert all(r.absent == () for r in rounds_of(with_))
     for name, state in with_[-1].states.items():  # type: ignore[union-attr]
@@ -225,11 +216,11 @@ def test_absence_that_does_not_happen_changes_no_number(algo: str, compose: Comp
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("algo", NAMES)
 def test_hosts_give_the_numbers_of_one_process(
-    algo: str, size: int, compose: Compose, run_inline: Run, write_bundle: WriteBundle
+    algo: str, size: int, compose_small: Compose, run_inline: Run, write_bundle: WriteBundle
 ) -> None:
     path = write_bundle(dict.fromkeys("abcde", (3,)))
     words = (f"algo={algo}", "model.dropout=0.2", "server=mlp", "absence.probability={a:0.4,c:0.5,e:0.2}")
-    job = compose(*words, "network.bits=6", path=path)
+    job = compose_small(*words, "network.bits=6", path=path)
     alone = run_inline(job)
     assert {k for record in rounds_of(alone) for k in record.absent or ()} == {0, 2, 4}
     with borrowed_torch():
@@ -263,8 +254,10 @@ def test_who_reads_ahead_is_asked_for_what_comes_when_it_is_back(
 # An algorithm of one's own -------------------------------------------------------------------------------------------
 
 
-def test_an_algorithm_that_does_not_look_gives_the_absent_nothing_to_do(compose: Compose, run_inline: Run) -> None:
-    job = compose(OFTEN, "algo._target_=test_absence.Careless")
+def test_an_algorithm_that_does_not_look_gives_the_absent_nothing_to_do(
+    compose_small: Compose, run_inline: Run
+) -> None:
+    job = compose_small(OFTEN, "algo._target_=test_absence.Careless")
     for record in rounds_of(run_inline(job)):
         away = set(record.absent or ())
         assert record.tau == tuple(0 if k in away else 2 for k in range(4))
@@ -281,13 +274,13 @@ class Careless(RoundAlgorithm):
 
 
 def test_counts_column_timeline_and_table(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], compose: Compose
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], compose_small: Compose
 ) -> None:
     words = ("dataset=bundle", f"dataset.path={bundle}", *SMALL, OFTEN)
     folder = tmp_path / "run"
     assert run_command(["cluster=inline", "progress=false", f"hydra.run.dir={folder}", *words]) == 0
     told = capsys.readouterr().out
-    away = absences_of(compose(OFTEN).experiment)
+    away = absences_of(compose_small(OFTEN).experiment)
     with (folder / "rounds.csv").open(encoding="utf-8") as file:
         found = [json.loads(row["absent"]) for row in csv.DictReader(file)]
     assert found == [[name for k, name in enumerate("abc") if k in absent] for absent in away]

@@ -14,9 +14,10 @@ from flexray.cluster import place
 from flexray.data.batches import BatchStream
 from flexray.driver import make_driver
 from flexray.group import PartyGroup
-from flexray.messages import Ended, Record, RoundRecord
+from flexray.messages import Ended, Record
 from flexray.runtime.inprocess import borrowed_torch
 from reference import run_rounds
+from small import NAMES, rounds_of
 from test_identities import SeveralHosts
 from test_reference import (
     ALGORITHMS,
@@ -35,18 +36,7 @@ from test_reference import (
     world_of,
 )
 
-NAMES = ("flex", "adaptive", "sync_min", "sync_max", "pbcd")
-SMALL = ("model.hidden=[4]", "embedding=3", "dataset.batch_size=5", "timeout=6", "eval_every=3", "rounds=12")
 AT_SERVER = "labels_at=server"
-
-
-@pytest.fixture
-def compose(compose_job: Compose, bundle: Path) -> Compose:
-    return lambda *words, path=bundle: compose_job("dataset=bundle", f"dataset.path={path}", *SMALL, *words)
-
-
-def rounds_of(records: list[Record]) -> list[RoundRecord]:
-    return [record for record in records if isinstance(record, RoundRecord)]
 
 
 def ended(records: list[Record]) -> Ended:
@@ -79,34 +69,34 @@ def test_it_is_the_plain_loop(
 
 @pytest.mark.parametrize("server", ["linear", "mlp"])
 def test_with_one_iteration_each_it_is_pbcd_with_labels_everywhere(
-    server: str, compose: Compose, run_inline: Run
+    server: str, compose_small: Compose, run_inline: Run
 ) -> None:
     words = ("algo=pbcd", f"server={server}", "lr=0.3")
-    shared, alone = run_inline(compose(*words)), run_inline(compose(*words, AT_SERVER))
+    shared, alone = run_inline(compose_small(*words)), run_inline(compose_small(*words, AT_SERVER))
     for name, state in ended(shared).states.items():
         for key, value in state.items():
             other = ended(alone).states[name][key]
             assert np.abs(value - other).max() <= 1e-12 * np.abs(value).max(), (name, key)
     losses = [[record.train_loss for record in rounds_of(records)] for records in (shared, alone)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
-    flex = [ended(run_inline(compose("lr=0.3", *more))).digests for more in ((), (AT_SERVER,))]
+    flex = [ended(run_inline(compose_small("lr=0.3", *more))).digests for more in ((), (AT_SERVER,))]
     assert flex[0] != flex[1], "with more iterations, a gradient that is reused is another"
 
 
-def test_a_party_gets_the_gradient_and_nothing_else(compose: Compose, run_inline: Run) -> None:
-    for record in rounds_of(run_inline(compose(AT_SERVER))):
+def test_a_party_gets_the_gradient_and_nothing_else(compose_small: Compose, run_inline: Run) -> None:
+    for record in rounds_of(run_inline(compose_small(AT_SERVER))):
         samples = 4 if record.round % 5 == 0 else 5
         assert record.up_bytes == record.down_bytes == (samples * 3 * 8,) * 3
 
 
-def test_a_link_is_charged_for_the_gradient(compose: Compose, run_inline: Run) -> None:
+def test_a_link_is_charged_for_the_gradient(compose_small: Compose, run_inline: Run) -> None:
     link = ("network.t_comm=2", "network.bandwidth={a:60}")
-    assert rounds_of(run_inline(compose(AT_SERVER, *link)))[0].comm_units == 2 + 2 * 5 * 3 * 8 / 60
+    assert rounds_of(run_inline(compose_small(AT_SERVER, *link)))[0].comm_units == 2 + 2 * 5 * 3 * 8 / 60
 
 
 @pytest.mark.parametrize("algo", ["flex", "vafl"])
 def test_parties_hold_neither_labels_nor_the_servers_model(
-    algo: str, compose: Compose, run_inline: Run, monkeypatch: pytest.MonkeyPatch
+    algo: str, compose_small: Compose, run_inline: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups = []
     connect = PartyGroup.connect
@@ -116,15 +106,15 @@ def test_parties_hold_neither_labels_nor_the_servers_model(
         groups.append(self)
 
     monkeypatch.setattr(PartyGroup, "connect", noted)
-    run_inline(compose(f"algo={algo}", AT_SERVER))
+    run_inline(compose_small(f"algo={algo}", AT_SERVER))
     (group,) = groups
     assert len(group._labels) == len(group._labels_b) == 0
     assert list(group._head.parameters()) == []
 
 
-def test_vafl_has_labels_at_the_server_anyway(compose: Compose, run_inline: Run) -> None:
+def test_vafl_has_labels_at_the_server_anyway(compose_small: Compose, run_inline: Run) -> None:
     words = ("algo=vafl", "model.dropout=0.2")
-    shared, alone = run_inline(compose(*words)), run_inline(compose(*words, AT_SERVER))
+    shared, alone = run_inline(compose_small(*words)), run_inline(compose_small(*words, AT_SERVER))
     assert shared[:-1] == alone[:-1]
     assert ended(shared).digests == ended(alone).digests
 
@@ -132,10 +122,10 @@ def test_vafl_has_labels_at_the_server_anyway(compose: Compose, run_inline: Run)
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("algo", NAMES)
 def test_hosts_give_the_numbers_of_one_process(
-    algo: str, size: int, compose: Compose, run_inline: Run, write_bundle: WriteBundle
+    algo: str, size: int, compose_small: Compose, run_inline: Run, write_bundle: WriteBundle
 ) -> None:
     path = write_bundle(dict.fromkeys("abcde", (3,)))
-    job = compose(
+    job = compose_small(
         f"algo={algo}", "model.dropout=0.2", "server=mlp", "server.dropout=0.1", AT_SERVER, "network.noise=0.1",
         "absence.probability={a:0.4,c:0.5}", path=path,
     )  # fmt: skip
@@ -146,7 +136,7 @@ def test_hosts_give_the_numbers_of_one_process(
     assert ended(spread).digests == ended(alone).digests
 
 
-def test_a_divergence_is_seen(compose: Compose, run_inline: Run) -> None:
-    divergence = ended(run_inline(compose(AT_SERVER, "lr=1e200", "server=mlp"))).divergence
+def test_a_divergence_is_seen(compose_small: Compose, run_inline: Run) -> None:
+    divergence = ended(run_inline(compose_small(AT_SERVER, "lr=1e200", "server=mlp"))).divergence
     assert divergence is not None
     assert divergence.round <= 2

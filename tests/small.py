@@ -1,0 +1,14 @@
+"""Short runs of the algorithms of rounds on the three parties of the small bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flexray.messages import Record, RoundRecord
+
+NAMES = ("flex", "adaptive", "sync_min", "sync_max", "pbcd")
+SMALL = ("model.hidden=[4]", "embedding=3", "dataset.batch_size=5", "timeout=6", "eval_every=3", "rounds=12")
+
+
+def rounds_of(records: Sequence[Record]) -> list[RoundRecord]:
+    return [record for record in records if isinstance(record, RoundRecord)]
