@@ -71,6 +71,13 @@ class Compute:
         """Return an array that another participant sent as a tensor on the device."""
         return self.put(torch.from_numpy(array))
 
+    def fill(self, vector: Tensor, array: FloatArray) -> None:
+        """Copy an array that another participant sent into a vector on the device."""
+        if self.device == CPU:
+            vector.numpy()[:] = array  # a third of the time that torch takes for few numbers
+        else:
+            vector.copy_(self.tensor(array))
+
     def forward(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """Return ``function`` as it is to be called: for bf16 under autocast, with a result in float32."""
         if self.precision != BF16:

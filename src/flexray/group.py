@@ -89,7 +89,7 @@ class PartyGroup:
 
     def _begin(self, batch: Batch, absent: Sequence[int]) -> None:
         if self._knows_labels:
-            self._labels_b = self._labels[torch.from_numpy(batch.ids_b)]
+            self._labels_b = self._labels.index_select(0, self._compute.put(torch.from_numpy(batch.ids_b)))
         self._absent = frozenset(absent)
 
     def _present(self) -> list[Party]:
@@ -125,7 +125,7 @@ class PartyGroup:
             server: The server's parameters theta_0 at the start of the round.
             others: Embeddings of this batch, of the other groups in order.
         """
-        self._head_v.copy_(self._compute.tensor(np.array(server.state_v)))
+        self._compute.fill(self._head_v, server.state_v)
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
         phi = Phi(self._head, blocks, self._compute)

@@ -100,7 +100,7 @@ class Trainer:
                 step(grads)
                 losses.append(loss)
             tau = tau if pacer is None else pacer.taken
-        values = torch.stack(losses).tolist() if losses else []
+        values = torch.stack(losses).tolist() if len(losses) > 1 else [loss.item() for loss in losses]
         return Report(
             tau=tau,
             max_weight=self._max_weight(tau, order.lr),
