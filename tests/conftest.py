@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import hydra
 import numpy as np
 import pytest
 import torch
+from hydra._internal.hydra import Hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
@@ -50,6 +51,14 @@ def _one_thread() -> None:
     """Small tensors are slower on many threads, above all beside another process; imports need no collecting."""
     torch.set_num_threads(1)
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compose_once() -> Iterator[None]:
+    """Spare the time in which Hydra composes every configuration once more, to see if it sets hydra.mode."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hydra, "get_mode", lambda *args, **kwargs: None)
+        yield
 
 
 @pytest.fixture

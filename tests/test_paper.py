@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -82,6 +83,19 @@ def test_a_table_and_its_figure_come_out_byte_identical_from_run_folders_alone(
     assert {"table.md", "table.csv", "table.tex", "target_by_time.svg", "target_by_time.png"} <= set(made[0])
     assert "as the paper: 30" in made[0]["table.md"].decode()
     assert "as the paper: 90" in made[0]["table.md"].decode()
+
+
+@pytest.mark.parametrize("page", ["docs/paper.md", "experiments/README.md"])
+def test_the_long_commands_of_the_guides_are_understood(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(paper, "_entry", lambda name, options, extra: asked.append(name) or 0)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    commands = [shlex.split(line)[2:] for line in text.splitlines() if line.startswith("python experiments/paper.py ")]
+    assert len(commands) >= 5
+    for words in commands:
+        asked.clear()
+        assert paper.main(words) == 0
+        assert asked
 
 
 def test_runs_that_are_missing_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

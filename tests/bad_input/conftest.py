@@ -13,7 +13,6 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from hydra._internal.hydra import Hydra
 
 from flexray.run import run_command
 
@@ -96,12 +95,6 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return Outcome(status, out + err, err, folder)
 
     return run
-
-
-@pytest.fixture
-def compose_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the time in which Hydra composes the configuration once more, to see if it sets hydra.mode."""
-    monkeypatch.setattr(Hydra, "get_mode", lambda *args, **kwargs: None)
 
 
 @pytest.fixture

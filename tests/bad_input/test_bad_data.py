@@ -4,8 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytestmark = pytest.mark.usefixtures("compose_once")
-
 ROWS = 20
 BUNDLE = ("dataset=bundle", "dataset.path=data", "dataset.batch_size=8", "rounds=1", "model=linear")
 TABLE = (

@@ -2,8 +2,6 @@
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("compose_once")
-
 UNKNOWN = {
     "algo=flxe": "algo: unknown choice 'flxe'; did you mean 'flex'?",
     "dataset=digit": "dataset: unknown choice 'digit'; did you mean 'digits'?",

@@ -7,8 +7,6 @@ import pytest
 
 from pictures.drawing import image_folder, noise, view_folder
 
-pytestmark = pytest.mark.usefixtures("compose_once")
-
 COMMON = ("rounds=1", "dataset.batch_size=4", "embedding=2", "target_metric=test_top1")
 GRID = ("dataset=imagenet100", "dataset.path=data", "dataset.size=8", *COMMON)
 VIEWS = ("dataset=modelnet40", "dataset.path=data", "dataset.size=8", "dataset.views=3", *COMMON)

@@ -11,8 +11,6 @@ from flexray.traces.cli import main as traces_command
 
 from .conftest import Command
 
-pytestmark = pytest.mark.usefixtures("compose_once")
-
 GOOD = "machine,time,cpu\n" + "".join(f"{m},{t},0.{k + 1}\n" for k, m in enumerate("pqrs") for t in (0, 300, 600))
 FAULTS = {
     "nan": ("q,300,0.2", "q,300,nan", "machine 'q', row 6: utilization nan is not a number", "line 6: machine 'q': "),

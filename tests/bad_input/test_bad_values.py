@@ -2,8 +2,6 @@
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("compose_once")
-
 WHOLE, POSITIVE = "expected a whole number of at least 1, got", "expected a positive number, got"
 FIVE = "expected one number or 5 numbers (upper_left, upper_right, lower_left, lower_right, server), got"
 FOUR = "expected one number or 4 numbers (upper_left, upper_right, lower_left, lower_right), got"

@@ -2,8 +2,6 @@
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("compose_once")
-
 OPTIMIZER = """
     import torch
     from flexray.optimizers import LocalOptimizer

@@ -2,8 +2,6 @@
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("compose_once")
-
 OWN_MODEL = "model._target_=own.Model"
 
 MODEL = """

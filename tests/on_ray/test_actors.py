@@ -20,6 +20,7 @@ from .conftest import RunOnRay, digests
 
 pytestmark = pytest.mark.ray
 
+SHARES = ("cluster.cpus_per_party={1:0.2,default:0.1}", "party_threads=2")
 FAST = ("rounds=3", "dataset.batch_size=256", "model.hidden=[8]")
 
 
@@ -44,8 +45,7 @@ def looks(cluster: RayCluster) -> list[dict[str, object]]:
 def test_hosts_have_readable_names_shares_and_threads(
     cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
 ) -> None:
-    job = compose_job("cluster=local", "cluster.cpus_per_party=0.2", "party_threads=1", *FAST)
-    on_ray(job)
+    on_ray(compose_job("cluster=local", *SHARES, *FAST))
     found = looks(cluster)
     assert [look["name"] for look in found] == [
         "flexray-digits-party-1-upper_left",
@@ -54,21 +54,16 @@ def test_hosts_have_readable_names_shares_and_threads(
         "flexray-digits-party-4-lower_right",
         "flexray-digits-server",
     ]
-    assert [look["threads"] for look in found] == [1] * 5
-    assert [look["resources"]["CPU"] for look in found[:4]] == [0.2] * 4
+    assert [look["threads"] for look in found] == [2] * 5
+    assert [look["resources"]["CPU"] for look in found[:4]] == [0.2, 0.1, 0.1, 0.1]
     assert len({look["pid"] for look in found}) == 5
 
 
 def test_the_next_job_gets_the_same_processes(cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay) -> None:
-    on_ray(compose_job("cluster=local", "algo=flex", *FAST))
+    on_ray(compose_job("cluster=local", *SHARES, "algo=flex", *FAST))
     before = [look["pid"] for look in looks(cluster)]
-    on_ray(compose_job("cluster=local", "algo=vafl", "seed=3", *FAST))
+    on_ray(compose_job("cluster=local", *SHARES, "algo=vafl", "seed=3", *FAST))
     assert [look["pid"] for look in looks(cluster)] == before
-
-
-def test_each_party_may_ask_for_its_own_cpus(cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay) -> None:
-    on_ray(compose_job("cluster=local", "cluster.cpus_per_party={1: 0.1, default: 0.05}".replace(" ", ""), *FAST))
-    assert [look["resources"]["CPU"] for look in looks(cluster)[:4]] == [0.1, 0.05, 0.05, 0.05]
 
 
 def test_too_many_cpus_fail_at_once_and_say_what_there_is(compose_job: Compose, on_ray: RunOnRay) -> None:

@@ -15,9 +15,12 @@ from typing import Any
 import psutil
 import pytest
 
+from flexray.run import run_command
 from flexray.runtime.loopback import VARIABLE
 
 pytestmark = pytest.mark.ray
+
+FEW = ("cluster=packed", "cluster.parties_per_actor=2", "dataset.batch_size=256")
 
 
 def flexray(*arguments: str, cwd: Path, timeout: float = 150) -> subprocess.CompletedProcess[str]:
@@ -66,7 +69,7 @@ def test_a_failing_model_exits_with_1_and_leaves_nothing_behind(tmp_path: Path) 
     (tmp_path / "mine.py").write_text(
         "import torch\n\nclass Net(torch.nn.Linear):\n    def forward(self, x):\n        raise KeyError('lost')\n"
     )
-    done = flexray("model._target_=mine.Net", "hydra.run.dir=out", cwd=tmp_path)
+    done = flexray("model._target_=mine.Net", "hydra.run.dir=out", *FEW, cwd=tmp_path)
     assert done.returncode == 1
     told = done.stdout + done.stderr
     assert told.count("Traceback (most recent call last)") == 1, told
@@ -82,13 +85,13 @@ def test_a_running_cluster_is_joined(tmp_path: Path, short_folder: Path) -> None
     try:
         address = wait_for_address(head, short_folder)
         command = [sys.executable, "-m", "flexray.run", "cluster=ray", f"cluster.address={address}", "rounds=3",
-                   "hydra.run.dir=out", "dataset.batch_size=256"]  # fmt: skip
+                   "cluster.parties_per_actor=2", "hydra.run.dir=out", "dataset.batch_size=256"]  # fmt: skip
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        inline = flexray("cluster=inline", "rounds=3", "hydra.run.dir=inline", "dataset.batch_size=256", cwd=tmp_path)
-        assert inline.returncode == 0
+        inline = ["cluster=inline", "rounds=3", f"hydra.run.dir={tmp_path / 'inline'}", "dataset.batch_size=256"]
+        assert run_command(inline) == 0
         digests = [json.loads((tmp_path / d / "summary.json").read_text())["model_digest"] for d in ("out", "inline")]
         assert digests[0] == digests[1]
     finally:
@@ -115,7 +118,7 @@ def test_no_cluster_to_join_is_said_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_nothing_left")
 def test_a_ray_of_ones_own_listens_on_loopback_only(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "flexray.run", "rounds=100000", "hydra.run.dir=out", "dataset.batch_size=256"]
+    command = [sys.executable, "-m", "flexray.run", "rounds=100000", "hydra.run.dir=out", *FEW]
     environment = {key: value for key, value in os.environ.items() if key != VARIABLE}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,19 @@ from typing import Any
 import psutil
 import pytest
 
+from flexray.run import run_command
+
 from .processes import descendants, within
 from .test_command import wait_for_address
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(500)]
 
 RAY = str(Path(sys.executable).parent / "ray")
-RUN = (sys.executable, "-m", "flexray.run", "rounds=300", "epochs=null", "progress=false", "eval_every=100",
+GUIDE = (Path(__file__).parents[2] / "docs" / "running.md").read_text(encoding="utf-8")
+BLOCK = re.findall(r"^```\n(ray start --head.*?)^```", GUIDE, flags=re.DOTALL | re.MULTILINE)[0]
+HEAD, NODE, CHECK, HERE, SUBMIT = (shlex.split(line, comments=True) for line in BLOCK.splitlines())
+"""The commands of the guide, which these tests use as they stand there, with more arguments."""
+LONG = ("rounds=300", "epochs=null", "progress=false", "eval_every=100",
        "dataset.batch_size=128", "checkpoint.every=10", "checkpoint.recover_every=10")  # fmt: skip
 PLACED = re.compile(r"placed on (.*)")
 Lose = Callable[..., tuple[int, str]]
@@ -50,7 +57,13 @@ class Nodes:
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a node."""
-        return start_node(self.folder, self.environment, *arguments)
+        return start_node(self.folder, self.environment, self.here([*NODE, *arguments]))
+
+    def here(self, words: Sequence[str]) -> list[str]:
+        """Return a command of the guide with this cluster's addresses."""
+        own = {"ray": RAY, "python": sys.executable, "--address=HEAD:6379": f"--address={self.address}",
+               "--address=http://127.0.0.1:8265": f"--address={self.dashboard}"}  # fmt: skip
+        return [own.get(word, word) for word in words]
 
     def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -58,9 +71,9 @@ class Nodes:
         )
 
 
-def start_node(folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
-    command = [RAY, "start", "--num-cpus=1", "--object-store-memory=80000000", "--block",
-               f"--dashboard-agent-listen-port={free_port()}", *arguments]  # fmt: skip
+def start_node(folder: Path, environment: dict[str, str], words: Sequence[str]) -> subprocess.Popen[bytes]:
+    command = [*words, "--num-cpus=1", "--object-store-memory=80000000", "--block",
+               f"--dashboard-agent-listen-port={free_port()}"]  # fmt: skip
     with (folder / "said.txt").open("a") as said:
         return subprocess.Popen(command, env=environment, stdout=said, stderr=said)
 
@@ -74,11 +87,11 @@ def nodes() -> Iterator[Nodes]:
         port = free_port()
         started: list[subprocess.Popen[bytes]] = []
         try:
-            ports = (f"--temp-dir={folder}", f"--dashboard-port={port}")
-            started.append(start_node(Path(folder), environment, "--head", "--port=0", "--labels=zone=a", *ports))
-            address = wait_for_address(started[0], Path(folder))
+            ports = ("--port=0", f"--temp-dir={folder}", f"--dashboard-port={port}")
+            started.append(start_node(Path(folder), environment, [RAY, *HEAD[1:], *ports]))
+            environment["RAY_ADDRESS"] = address = wait_for_address(started[0], Path(folder))
             cluster = Nodes(address, f"http://127.0.0.1:{port}", environment, Path(folder), started)
-            started.append(cluster.start(f"--address={address}", "--labels=zone=b", '--resources={"robot": 2}'))
+            started.append(cluster.start('--resources={"robot": 2}'))
             wait_for(cluster, "zone=b")
             yield cluster
         finally:
@@ -89,8 +102,7 @@ def nodes() -> Iterator[Nodes]:
 
 
 def check(nodes: Nodes, *overrides: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flexray.cluster", "check", f"cluster.address={nodes.address}", *overrides]
-    return nodes.run(*command, cwd=Path.cwd())
+    return nodes.run(*nodes.here(CHECK), *overrides, cwd=Path.cwd())
 
 
 def wait_for(nodes: Nodes, label: str) -> None:
@@ -110,10 +122,8 @@ def test_a_submitted_job_runs_where_it_was_pinned_and_gives_the_digests_of_one_p
     fits = check(nodes, *pins)
     assert fits.returncode == 0, fits.stderr
     assert "fits: 6 processes on 2 of 2 nodes" in fits.stdout
-    submit = (RAY, "job", "submit", f"--address={nodes.dashboard}", "--working-dir", ".", "--", sys.executable)
-    done = nodes.run(
-        *submit, "-m", "flexray.run", "cluster=ray", *SMALL, *pins, f"hydra.run.dir={tmp_path}/out", cwd=tmp_path
-    )
+    submit = [word.replace("/data/runs/first", f"{tmp_path}/out") for word in nodes.here(SUBMIT)]
+    done = nodes.run(*submit, *SMALL, *pins, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     log = (tmp_path / "out" / "run.log").read_text()
     placed = re.search(r"placed on (.*)", log)
@@ -142,8 +152,7 @@ def test_a_submitted_job_runs_where_it_was_pinned_and_gives_the_digests_of_one_p
 def test_what_cannot_fit_is_said_at_once_with_what_each_node_has(
     overrides: list[str], line: str, nodes: Nodes, tmp_path: Path
 ) -> None:
-    command = (sys.executable, "-m", "flexray.run", "cluster=ray", f"cluster.address={nodes.address}", "rounds=1")
-    done = nodes.run(*command, *overrides, cwd=tmp_path)
+    done = nodes.run(*nodes.here(HERE), "rounds=1", *overrides, cwd=tmp_path)
     assert done.returncode == 2
     assert re.search(line, done.stdout + done.stderr), done.stdout + done.stderr
 
@@ -173,8 +182,8 @@ def test_an_ended_command_leaves_nothing_in_a_cluster_of_others(ends: str, nodes
     (tmp_path / "own.py").write_text(
         "from torch import nn\n\n\nclass Net(nn.Linear):\n    def forward(self, x):\n        raise KeyError('lost')\n"
     )
-    said, saved, address = tmp_path / "said.txt", tmp_path / "out" / "checkpoints", f"cluster.address={nodes.address}"
-    command = [*RUN, "cluster=ray", address, "rounds=100000", "hydra.run.dir=out"]
+    said, saved = tmp_path / "said.txt", tmp_path / "out" / "checkpoints"
+    command = [*nodes.here(HERE), *LONG, "rounds=100000", "hydra.run.dir=out"]
     if ends == "error":
         command.append("model._target_=own.Net")
     with said.open("w") as file:
@@ -195,7 +204,7 @@ def test_an_ended_command_leaves_nothing_in_a_cluster_of_others(ends: str, nodes
 @pytest.fixture
 def lose(nodes: Nodes, tmp_path: Path) -> Iterator[Lose]:
     """Return a function that runs a command on three nodes and kills all of the third; it returns status and log."""
-    third = nodes.start(f"--address={nodes.address}", "--labels=zone=c", '--resources={"robot": 2}')
+    third = nodes.start("--labels=zone=c", '--resources={"robot": 2}')
     wait_for(nodes, "zone=c")
     family = psutil.Process(third.pid)
 
@@ -205,7 +214,7 @@ def lose(nodes: Nodes, tmp_path: Path) -> Iterator[Lose]:
         third.wait()
 
     def run(*overrides: str) -> tuple[int, str]:
-        command = [*RUN, "cluster=ray", f"cluster.address={nodes.address}", "hydra.run.dir=out", *overrides]
+        command = [*nodes.here(HERE), *LONG, "hydra.run.dir=out", *overrides]
         with (tmp_path / "said.txt").open("w") as said:
             process = subprocess.Popen(command, cwd=tmp_path, env=nodes.environment, stdout=said, stderr=said)
         saved = tmp_path / "out" / "checkpoints"
@@ -219,10 +228,9 @@ def lose(nodes: Nodes, tmp_path: Path) -> Iterator[Lose]:
         kill_node()
 
 
-def assert_equal(folder: Path, nodes: Nodes) -> dict[str, Any]:
+def assert_equal(folder: Path) -> dict[str, Any]:
     """Check that a run has the numbers of an undisturbed one in one process; return its summary."""
-    done = nodes.run(*RUN, "cluster=inline", "hydra.run.dir=inline", cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert run_command([*LONG, "cluster=inline", f"hydra.run.dir={folder / 'inline'}"]) == 0
     found, expected = (json.loads((folder / d / "summary.json").read_text()) for d in ("out", "inline"))
     assert found["model_digest"] == expected["model_digest"]
     assert (folder / "out" / "rounds.csv").read_bytes() == (folder / "inline" / "rounds.csv").read_bytes()
@@ -237,7 +245,7 @@ def test_a_lost_node_changes_no_number(lose: Lose, nodes: Nodes, tmp_path: Path)
     assert len(after) == 2
     (lost,) = before.keys() - after.keys()
     assert "-party-" in before[lost]
-    assert len(assert_equal(tmp_path, nodes)["failures"]) == 1
+    assert len(assert_equal(tmp_path)["failures"]) == 1
 
 
 def test_what_a_lost_node_alone_had_ends_the_run_with_what_there_is(lose: Lose, nodes: Nodes, tmp_path: Path) -> None:
@@ -245,6 +253,5 @@ def test_what_a_lost_node_alone_had_ends_the_run_with_what_there_is(lose: Lose, 
     assert status == 1, log
     assert re.search(r"given up: .*asks? for 4 robot, but there are 2 robot.*; the run ends after round \d+0\n", log)
     assert "failed; go on with: python -m flexray.run resume=" in log
-    done = nodes.run(sys.executable, "-m", "flexray.run", "resume=out", "cluster=inline", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert_equal(tmp_path, nodes)
+    assert run_command([f"resume={tmp_path / 'out'}", "cluster=inline"]) == 0
+    assert_equal(tmp_path)
