@@ -1,7 +1,9 @@
 """The next batches of big data, read while the party computes (SPEC 2: batches are known ahead).
 
-Threads do it: decoding and resizing a picture leaves Python's lock free. Memory holds the batches that were announced
-and no others. What is read does not depend on who reads it, so numbers do not change.
+Threads do it, not processes as in torch's DataLoader: decoding and resizing a picture leaves Python's lock free (two
+threads read JPEGs as fast as two of its processes), and a party neither starts others nor is in memory twice. Memory
+holds the batches that were announced and no others. What is read does not depend on who reads it, so numbers do not
+change.
 
 Shapes: b = samples of a batch.
 """
