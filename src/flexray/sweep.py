@@ -24,7 +24,7 @@ def sweep_table(summaries: Sequence[dict[str, Any]]) -> Table:
         key = (summary["algo"], summary["dataset"], target, unit)
         groups.setdefault(key, []).append(summary)
     units = sorted({unit for *_, unit in groups})
-    table = Table(title=f"time to target ({' or '.join(units)})", caption=_left_out(summaries))
+    table = Table(title=f"time to target ({' or '.join(units)})", caption=_notes(summaries, list(groups.values())))
     for column in ("algo", "dataset", "target"):
         table.add_column(column)
     for column in ("time to target", "reached", "final"):
@@ -40,12 +40,16 @@ def sweep_table(summaries: Sequence[dict[str, Any]]) -> Table:
 def _outcome(runs: Sequence[dict[str, Any]]) -> tuple[str, str, str]:
     """Return time to target, how many reached it, and the metric at the end."""
     times = [run["time_to_target"] for run in runs if run["time_to_target"] is not None]
-    finals = [value for run in runs if (value := run["final"].get(run["metric"])) is not None]
+    finals = [run["final"].get(run["metric"]) for run in runs if run["status"] == COMPLETED]
+    finals = [value for value in finals if value is not None]
     everybody = spread(times) if len(times) == len(runs) else None
     final = spread(finals) if len(finals) == len(runs) else None
     return with_deviation(everybody), f"{len(times)} of {len(runs)}", with_deviation(final, 4)
 
 
-def _left_out(summaries: Sequence[dict[str, Any]]) -> str | None:
+def _notes(summaries: Sequence[dict[str, Any]], groups: Sequence[Sequence[dict[str, Any]]]) -> str | None:
     counts = Counter(s["status"] for s in summaries if s["status"] not in (COMPLETED, DIVERGED))
-    return f"not counted: {', '.join(f'{count} {status}' for status, count in counts.items())}" if counts else None
+    notes = [f"not counted: {', '.join(f'{count} {status}' for status, count in counts.items())}"] if counts else []
+    if any(len({run["seed"] for run in runs}) < len(runs) for runs in groups):
+        notes.append("a row has runs of different settings in it: python -m flexray.report tells them apart")
+    return "; ".join(notes) or None

@@ -62,7 +62,10 @@ def read_run(folder: Path, name: str) -> Run:
             run = replace(run, config=flatten(read_yaml(config_file)), **_chosen(folder))
         summary = read_json(folder / "summary.json") if (folder / "summary.json").exists() else None
         if summary is None or _goes_on(folder, summary):
-            return _read_rows(replace(run, summary=_planned(run)), UNFINISHED)
+            run = _read_rows(replace(run, summary=_planned(run)), UNFINISHED)
+            return replace(
+                run, summary={**run.summary, "metric": run.config.get("target_metric") or _usual_metric(run)}
+            )
         run = replace(run, summary=summary)
         status = summary.get("status", COMPLETED)
         if status not in ENDS:
@@ -79,6 +82,8 @@ def _goes_on(folder: Path, summary: Mapping[str, Any]) -> bool:
     """Whether the summary is that of an earlier end, from which the run was resumed."""
     if (folder / LAST_FILE).exists() or not (folder / "rounds.csv").exists():
         return False
+    if "resumed_from" in summary:  # written by a version that knows the last file
+        return True
     rows = read_table(folder / "rounds.csv", unfinished=True)
     return len(rows.get("round", ())) != summary.get("rounds")
 
@@ -116,10 +121,15 @@ def _planned(run: Run) -> dict[str, Any]:
         "algo": run.choices.get("algo", "?"),
         "dataset": run.choices.get("dataset", "?"),
         "seed": config.get("seed", "?"),
-        "metric": config.get("target_metric") or "?",
         "target": config.get("target"),
         "time_unit": "seconds" if wall else "units",
     }
+
+
+def _usual_metric(run: Run) -> str:
+    """Return the metric of the target where none was named, as far as the evaluations tell the kind of the labels."""
+    known = run.evals.metrics if run.evals else {}
+    return next((metric for metric in ("test_top1", "test_mae") if metric in known), "?")
 
 
 def _check_summary(summary: dict[str, Any]) -> None:

@@ -12,7 +12,10 @@ from flexray.report.runs import Run
 NAMES = ("algo", "dataset")
 CHOICES = ("speeds", "optimizer", "model", "server", "clock")
 READINGS = ("target_metric", "target", "time_unit")
-NEUTRAL = ("cluster", "logger", "progress", "timeline_rounds", "checkpoint", "resume")
+NEUTRAL = (
+    "cluster", "logger", "progress", "timeline_rounds", "checkpoint", "resume", "max_failures", "stall_timeout",
+    "trust", "smoothness",
+)  # fmt: skip
 """Keys that cannot change a run's numbers."""
 SETTING = ("dataset", "speeds", "network", "clock", *READINGS)
 """What a run has to cope with. Within one setting runs are compared; the rest is how they cope."""
@@ -62,24 +65,27 @@ def make_groups(runs: Sequence[Run], by: Sequence[str] = (), over: Sequence[str]
         over: Keys that do not separate groups.
 
     Raises:
-        DataError: No run has a key of ``by``.
+        DataError: No run has a key of ``by`` or ``over``.
     """
     values = [all_values(run) for run in runs]
-    columns = _given(by, values) if by else _columns(runs, values, over)
+    _check_known("--over", over, values)
+    _check_known("--by", by, values)
+    columns = list(dict.fromkeys([*NAMES, *by])) if by else _columns(runs, values, over)
+    keys = _ordered(runs, values, ())
     found: dict[tuple[str, ...], list[Run]] = {}
     for run, value in zip(runs, values, strict=True):
         found.setdefault(tuple(shown(value.get(c)) for c in columns), []).append(run)
     groups = [
-        Group(dict(zip(columns, key, strict=True)), tuple(members), counted_once(members, over))
+        Group(dict(zip(columns, key, strict=True)), tuple(members), counted_once(members, keys))
         for key, members in found.items()
     ]
     order = list(dict.fromkeys(group.setting for group in groups))
     return sorted(groups, key=lambda group: order.index(group.setting))
 
 
-def counted_once(runs: Sequence[Run], over: Sequence[str]) -> tuple[Run, ...]:
-    """Return the finished runs; of those with one seed, the last."""
-    last = {tuple(shown(all_values(run).get(key)) for key in over): run for run in runs if run.counted}
+def counted_once(runs: Sequence[Run], keys: Sequence[str]) -> tuple[Run, ...]:
+    """Return the finished runs; of those that agree in all ``keys``, seeds included, the last."""
+    last = {tuple(shown(all_values(run).get(key)) for key in keys): run for run in runs if run.counted}
     return tuple(last.values())
 
 
@@ -107,12 +113,11 @@ def shown(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _given(by: Sequence[str], values: Sequence[dict[str, Any]]) -> list[str]:
+def _check_known(option: str, keys: Sequence[str], values: Sequence[dict[str, Any]]) -> None:
     known = {key for value in values for key in value}
-    for key in by:
+    for key in keys:
         if key not in known:
-            raise DataError(f"--by: unknown key '{key}'{near_match(key, known, list_all=False)}")
-    return list(dict.fromkeys([*NAMES, *by]))
+            raise DataError(f"{option}: unknown key '{key}'{near_match(key, known, list_all=False)}")
 
 
 def _columns(runs: Sequence[Run], values: Sequence[dict[str, Any]], over: Sequence[str]) -> list[str]:

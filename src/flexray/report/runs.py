@@ -145,7 +145,9 @@ class Run:
 
     @property
     def final(self) -> float | None:
-        """The last value of the target's metric; None if there is none, or it is not finite."""
+        """The last value of the target's metric; None if there is none, it is not finite, or the run diverged."""
+        if self.status == DIVERGED:  # the last one is from before that
+            return None
         values = self.evals.metrics.get(self.metric) if self.evals else None
         return float(values[-1]) if values is not None and len(values) and np.isfinite(values[-1]) else None
 
@@ -174,7 +176,7 @@ class Run:
         Raises:
             DataError: It has no such metric.
         """
-        if self.evals is not None and metric not in self.evals.metrics:
+        if self.evals is not None and self.evals.metrics and metric not in self.evals.metrics:
             known = ", ".join(sorted(self.evals.metrics))
             raise DataError(f"--target: {self.name} has no metric '{metric}'; it has: {known}")
         return replace(self, summary={**self.summary, "metric": metric, "target": target})
