@@ -22,7 +22,7 @@ from flexray.build_network import bandwidths, wires
 from flexray.build_speeds import build_speeds
 from flexray.cluster import ClusterPlan
 from flexray.components import component, make
-from flexray.data.base import Dataset, Outline
+from flexray.data.base import Dataset, Outline, SavedModel
 from flexray.errors import ConfigError, near_match
 from flexray.experiment import Experiment, LearningRateDecay, Limits, Target
 from flexray.limits import check_limits
@@ -63,7 +63,7 @@ class Job:
     safety: Safety = field(default_factory=Safety)
 
 
-def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: Mapping[str, Any] | None = None) -> Job:
+def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedModel | None = None) -> Job:
     """Build a run.
 
     Args:
@@ -71,14 +71,14 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: Mappin
         algo: Name of the chosen algorithm.
         dataset: Name of the chosen dataset.
         base_dir: Folder that relative paths start from.
-        saved: Summary of the run whose model is to predict; the data then needs no labels.
+        saved: The model that is to predict; the data then needs no labels.
 
     Raises:
         flexray.errors.UserError: Something in the configuration or the data is wrong.
     """
     data = build_dataset(config, base_dir)
     if saved is not None:
-        data = data.for_prediction(saved.get("num_outputs"))
+        data = data.for_prediction(saved)
     with blame("dataset", "reading its outline"):
         outline = data.outline()
     names = (*outline.parties, SERVER)

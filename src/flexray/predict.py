@@ -7,32 +7,33 @@ from __future__ import annotations
 
 import argparse
 import csv
-import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
 from flexray.build import Job, build
 from flexray.build_dataset import started_from
 from flexray.commands import guarded
-from flexray.data.base import SPLITS, Split
+from flexray.data.base import SPLITS, SavedModel, Split
 from flexray.errors import ConfigError, RunFolderError
 from flexray.group import PartyGroup
 from flexray.messages import State
 from flexray.observers.folder import MODEL_FOLDER, load_state, open_new
 from flexray.overrides import check_keys, chosen_name, own_keys
 from flexray.party import FITTED
+from flexray.report.runs import COMPLETED
 from flexray.resuming import load_yaml
 from flexray.runtime.inprocess import borrowed_torch
 from flexray.server import Server
+from flexray.tasks import Task
 from flexray.trust import check_targets
-
-log = logging.getLogger("flexray")
 
 
 def main() -> None:
@@ -46,41 +47,62 @@ def run_command(arguments: Sequence[str]) -> int:
     parser.add_argument("run_folder", type=Path, help="folder of a finished run")
     parser.add_argument("overrides", nargs="*", help="keys of the dataset, such as dataset.path=new_data; trust=true")
     parser.add_argument("-o", "--output", type=Path, required=True, help="CSV file to write")
-    parser.add_argument("--split", choices=[*SPLITS, "all"], default="test", help="samples to predict (default: test)")
+    parser.add_argument(
+        "--split", choices=[*SPLITS, "all"], help="samples to predict (default: test; of a new table, all)"
+    )
     args = parser.parse_intermixed_args(list(arguments))
-    splits: Sequence[Split] = SPLITS if args.split == "all" else (args.split,)
 
     def work() -> int:
         with borrowed_torch():
-            rows = write_predictions(args.run_folder, args.overrides, splits, args.output)
-        print(f"{rows} predictions in {args.output}")
+            rows, of = write_predictions(args.run_folder, args.overrides, args.split, args.output)
+        more = "" if rows == of or args.split else f" (of {of} samples: those of the test split; --split all for all)"
+        print(f"{rows} predictions in {args.output}{more}")
         return 0
 
     return guarded(work)
 
 
-def write_predictions(run_folder: Path, overrides: Sequence[str], splits: Sequence[Split], output: Path) -> int:
-    """Write one row per sample: ID, prediction, label (if any) and probabilities of classes; return the rows.
+def write_predictions(
+    run_folder: Path, overrides: Sequence[str], split: Split | Literal["all"] | None, output: Path
+) -> tuple[int, int]:
+    """Write one row per sample: ID, prediction, label (if any) and probabilities of classes.
+
+    Returns:
+        How many rows were written, and how many samples the data has.
 
     Raises:
         flexray.errors.UserError: The folder, an override or the data cannot be used.
     """
     job = load_job(run_folder, overrides)
-    model = SavedModel(job, run_folder / MODEL_FOLDER)
-    task = job.experiment.shared.outline.task
+    outline, rows = job.experiment.shared.outline, 0
+    splits = _splits(split, job.experiment.shared.dataset.is_whole)
+    model = Predictor(job, run_folder / MODEL_FOLDER)
     with open_new(output) as file:
         writer = csv.writer(file, lineterminator="\n")
-        classes = [f"p{c}" for c in range(task.num_outputs)] if task.is_classification else []
-        writer.writerow(["id", "prediction", "label", *classes])
-        rows = 0
-        for split in splits:
-            for row in model.rows(split):
+        writer.writerow(["id", "prediction", "label", *_probabilities(outline.task)])
+        for part in splits:
+            for row in model.rows(part):
                 writer.writerow(row)
                 rows += 1
-    return rows
+    return rows, rows if job.experiment.shared.dataset.is_whole else sum(outline.sizes.values())
 
 
-class SavedModel:
+def _splits(split: Split | Literal["all"] | None, is_whole: bool) -> Sequence[Split]:
+    if is_whole and split not in (None, "all"):
+        raise ConfigError(f"--split: a new table has no splits and is predicted whole, got {split}")
+    if split == "all":
+        return ("test",) if is_whole else SPLITS
+    return ("test" if split is None else split,)
+
+
+def _probabilities(task: Task) -> list[str]:
+    """Return the names of the columns of probabilities: none but for classes."""
+    if not task.is_classification:
+        return []
+    return [f"p_{name}" for name in task.classes] or [f"p{c}" for c in range(task.num_outputs)]
+
+
+class Predictor:
     """All participants of a finished run, in this process, with their saved parameters."""
 
     def __init__(self, job: Job, folder: Path) -> None:
@@ -100,11 +122,15 @@ class SavedModel:
             return
         prediction_nc = self._server.predict(self._group.embed_split(split))
         ids = self._shared.dataset.sample_ids(split)
-        labels = self._shared.dataset.labels().get(split, np.full(len(ids), ""))
-        for sample, label, scores_c in zip(ids, labels, prediction_nc.astype(np.float64), strict=True):
+        labels = self._shared.dataset.labels().get(split)
+        told = np.full(len(ids), "") if labels is None else labels
+        if task.classes:
+            told = told if labels is None else np.array([task.classes[int(label)] for label in labels])
+        for sample, label, scores_c in zip(ids, told, prediction_nc.astype(np.float64), strict=True):
             if task.is_classification:
-                weights_c = np.exp(scores_c - scores_c.max())
-                yield [sample, int(scores_c.argmax()), label, *np.round(weights_c / weights_c.sum(), 6)]
+                weights_c, best = np.exp(scores_c - scores_c.max()), int(scores_c.argmax())
+                name = task.classes[best] if task.classes else best
+                yield [sample, name, label, *np.round(weights_c / weights_c.sum(), 6)]
             else:
                 yield [sample, float(scores_c[0]), label]
 
@@ -121,6 +147,10 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     """
     if not (run_folder / "summary.json").is_file():
         raise RunFolderError(f"{run_folder}: not the folder of a finished run (it has no summary.json)")
+    summary = load_yaml(run_folder / "summary.json")
+    if (status := summary.get("status", COMPLETED)) != COMPLETED:
+        rounds = summary.get("rounds")
+        print(f"flexray: {run_folder}: the run is {status}, its model is that after {rounds} rounds", file=sys.stderr)
     config = load_yaml(run_folder / ".hydra" / "config.yaml")
     hydra = load_yaml(run_folder / ".hydra" / "hydra.yaml")
     typed = [str(item) for item in load_yaml(run_folder / ".hydra" / "overrides.yaml")]
@@ -132,18 +162,31 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
             continue
         if not equals or not key.startswith("dataset."):
             raise ConfigError(f"{override}: expected dataset.KEY=VALUE; nothing else can change for a saved model")
-        _set(config, key.removeprefix("dataset."), _parsed(value))
+        _set(config, key.removeprefix("dataset."), _parsed(override, value))
     plain: Any = OmegaConf.to_container(config, resolve=True)
     check_keys(plain)
     if not trusted:
         check_targets(plain, {override.partition("=")[0] for override in overrides})
     plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}, "device": "auto"}
+    plain["dataset"] = {**plain["dataset"], "batch_size": 1}  # of batches a model that is done trains on none
     algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
-    return build(plain, algo, dataset, base_dir, load_yaml(run_folder / "summary.json"))
+    is_new = any(override.startswith(("dataset.path=", "dataset.files")) for override in overrides)
+    model = SavedModel(summary.get("num_outputs"), tuple(summary.get("classes") or ()), is_new)
+    job = build(plain, algo, dataset, base_dir, model)
+    if (parties := list(job.experiment.names[:-1])) != summary.get("parties", parties):
+        raise ConfigError(
+            f"dataset: expected the run's parties {', '.join(summary['parties'])}, got {', '.join(parties)}"
+        )
+    return job
 
 
-def _parsed(text: str) -> Any:
-    """Return a value as YAML has it."""
+def _parsed(override: str, text: str) -> Any:
+    """Return a value as the run's own command line has it if it is a list or mapping, else as YAML has it."""
+    if text.startswith(("[", "{")):
+        try:
+            return OverridesParser.create().parse_override(override).value()
+        except OverrideParseException as error:
+            raise ConfigError(f"{override}: cannot be read; expected dataset.KEY=VALUE") from error
     plain: Any = OmegaConf.to_container(OmegaConf.create(f"value: {text}"))
     return plain["value"]
 
@@ -155,7 +198,7 @@ def _set(config: DictConfig, key: str, value: Any) -> None:
     if not isinstance(known, DictConfig) or (part or name) not in known:
         raise ConfigError(f"dataset.{key}: unknown key of the dataset")
     started = started_from(Path.cwd(), {name: {part: value} if part else value})[name]
-    OmegaConf.update(config, f"dataset.{name}", started)
+    OmegaConf.update(config, f"dataset.{name}", started, merge=bool(part))
 
 
 if __name__ == "__main__":

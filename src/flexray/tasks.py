@@ -37,11 +37,13 @@ class Task:
         loss: ``cross_entropy`` (labels are class numbers 0 .. num_outputs-1), ``l1`` or ``mse`` (labels are numbers).
         num_outputs: Width of the prediction: the number of classes, or 1.
         sentiment: The numbers say how positive something is; see :mod:`flexray.sentiment_metrics`.
+        classes: Names of the classes, by number; empty where the labels are numbers already.
     """
 
     loss: Loss
     num_outputs: int
     sentiment: bool = False
+    classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
@@ -81,9 +83,11 @@ class Task:
         whole = np.asarray(labels, dtype=np.float64)
         bad = np.flatnonzero(~((whole >= 0) & (whole < self.num_outputs) & (whole == np.floor(whole))))
         if bad.size:
+            fractions = (whole[np.isfinite(whole)] % 1).any()
+            hint = "; labels that are no classes need dataset.loss=l1 or mse" if fractions else ""
             raise DataError(
                 f"{where}: row {bad[0]}: label {labels[bad[0]]} is out of range,"
-                f" expected a whole number from 0 to {self.num_outputs - 1}"
+                f" expected a whole number from 0 to {self.num_outputs - 1}{hint}"
             )
         return labels.astype(np.int64)
 

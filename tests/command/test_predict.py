@@ -114,7 +114,8 @@ def predicted(folder: Path, output: Path, *overrides: str) -> list[dict[str, str
 def assert_same_but_labels(labelled: list[dict[str, str]], bare: list[dict[str, str]]) -> None:
     assert {row["label"] for row in bare} == {""}
     assert "" not in {row["label"] for row in labelled}
-    assert [{**row, "label": ""} for row in labelled] == bare
+    in_order = [sorted(rows, key=lambda row: row["id"]) for rows in (labelled, bare)]
+    assert [{**row, "label": ""} for row in in_order[0]] == in_order[1]
 
 
 @pytest.fixture(scope="module")
@@ -248,3 +249,32 @@ def test_a_strangers_classes_are_not_imported(
     assert predict.run_command([str(folder), "-o", str(tmp_path / "p.csv"), "trust=true"]) == 2
     assert "stands in the run folder" not in capsys.readouterr().err
     assert not bad.exists()
+
+
+def test_what_is_not_predicted_and_what_the_run_was_is_said(
+    tabled: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tabled[0], tmp_path / "run")
+    summary = tmp_path / "run" / "summary.json"
+    summary.write_text(summary.read_text().replace('"completed"', '"interrupted"'))
+    capsys.readouterr()
+    assert predict.run_command([str(tmp_path / "run"), "-o", str(tmp_path / "p.csv")]) == 0
+    said, warned = capsys.readouterr()
+    assert said.startswith("12 predictions in ")
+    assert said.endswith(" (of 60 samples: those of the test split; --split all for all)\n")
+    assert warned.endswith("/run: the run is interrupted, its model is that after 2 rounds\n")
+
+
+@pytest.mark.parametrize("space", ["", " "])
+def test_a_mapping_is_read_as_the_run_reads_it_and_takes_the_place_of_the_old_one(
+    space: str, tabled: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, data = tabled
+    files = f"dataset.files={{left:{space}{data},right:{space}{data}}}"
+    given = [str(folder), "-o", str(tmp_path / "p.csv"), "dataset.path=null", f"dataset.labels_file={data}", files]
+    assert predict.run_command(given) == 0
+    assert len(table(tmp_path / "p.csv")) == 60
+    capsys.readouterr()
+    fewer = "dataset.parties={left:[a]}"
+    assert predict.run_command([str(folder), "-o", str(tmp_path / "p.csv"), fewer]) == 2
+    assert "dataset: expected the run's parties left, right, got left" in capsys.readouterr().err

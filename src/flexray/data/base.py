@@ -67,6 +67,21 @@ class Features(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class SavedModel:
+    """What a dataset is told of the model that is to predict.
+
+    Args:
+        num_outputs: Number of classes, or 1; None: not known.
+        classes: Names of the classes, by number; empty where they are numbers.
+        has_new_data: The samples are not those of its run, so that they need not be split as those were.
+    """
+
+    num_outputs: int | None = None
+    classes: tuple[str, ...] = ()
+    has_new_data: bool = False
+
+
 class Dataset(ABC):
     """Features of all parties and the labels, split into train, val and test."""
 
@@ -82,12 +97,17 @@ class Dataset(ABC):
     def labels(self) -> Mapping[Split, LabelArray]:
         """Load the labels of every split, checked by the task."""
 
-    def for_prediction(self, num_outputs: int | None) -> Dataset:
-        """Return this dataset for a saved model of ``num_outputs`` (None: not known); labels may then be missing.
+    def for_prediction(self, model: SavedModel) -> Dataset:
+        """Return this dataset for a saved model; labels may then be missing.
 
         :meth:`labels` leaves out the splits that have none.
         """
         return self
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there are no splits: ``test`` has all samples, which a saved model is to predict."""
+        return False
 
     def with_fitted(self, fitted: Mapping[str, Fitted]) -> Dataset:
         """Return this dataset with what an earlier run's features were fitted to, by party; for new data."""

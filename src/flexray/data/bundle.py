@@ -18,7 +18,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, Fitted, IdArray, Outline, Split
+from flexray.data.base import (
+    SPLITS,
+    Array,
+    ArrayFeatures,
+    Dataset,
+    Features,
+    Fitted,
+    IdArray,
+    Outline,
+    SavedModel,
+    Split,
+)
 from flexray.data.checks import check_features, check_party_name, check_split, check_task, name_list, reading
 from flexray.data.rows import blocks, fit_scaling, make_task, row_of_ids
 from flexray.errors import ConfigError, DataError, near_match
@@ -79,10 +90,10 @@ class Bundle(Dataset):
         sizes = {split: len(array) if rows is None else len(rows) for split, array, rows in self._cut(counted)}
         return Outline(names, sizes, self._task(self._given_labels()), "files")
 
-    def for_prediction(self, num_outputs: int | None) -> Bundle:
+    def for_prediction(self, model: SavedModel) -> Bundle:
         """Return this dataset for a saved model; a split without ``labels.npy`` then has no labels."""
         again = copy.copy(self)
-        again._predicts, again.num_outputs = True, self.num_outputs or num_outputs
+        again._predicts, again.num_outputs = True, self.num_outputs or model.num_outputs
         return again
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:

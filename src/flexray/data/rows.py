@@ -62,13 +62,20 @@ def align(row_of: Mapping[str, int], wanted: Iterable[str], where: str, other: s
     return np.array([row_of[sample] for sample in asked])
 
 
-def class_numbers(texts: Sequence[Any], where: str) -> tuple[IdArray, int]:
-    """Number the sorted distinct texts; return one number per text, and how many different texts there are."""
+def class_numbers(texts: Sequence[Any], where: str, known: Sequence[str] = ()) -> tuple[IdArray, tuple[str, ...]]:
+    """Return the number of every text's class, and the classes: those ``known``, else the sorted distinct texts."""
     missing = [row for row, text in enumerate(texts) if text in (None, "")]
     if missing:
         raise DataError(f"{where}: row {missing[0]} is empty; expected a label")
-    names, numbers = np.unique([str(text) for text in texts], return_inverse=True)
-    return numbers, len(names)
+    names = tuple(known) or tuple(sorted({str(text) for text in texts}))
+    number_of = {name: number for number, name in enumerate(names)}
+    strange = [row for row, text in enumerate(texts) if str(text) not in number_of]
+    if strange:
+        told = f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+        raise DataError(
+            f"{where}: row {strange[0]}: {texts[strange[0]]!r} is no class of the saved model; it has: {told}"
+        )
+    return np.array([number_of[str(text)] for text in texts], dtype=np.int64), names
 
 
 def make_task(loss: Loss, num_outputs: int | None, *labels: Array) -> Task:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from flexray.data.base import ArrayFeatures, Dataset, Features, Fitted, IdArray, Outline, Split
+from flexray.data.base import ArrayFeatures, Dataset, Features, Fitted, IdArray, Outline, SavedModel, Split
 from flexray.data.checks import check_bool, check_party_name, check_split, check_task, name_list, plain_mapping
 from flexray.data.columns import header, is_numeric, numbers, read
 from flexray.data.rows import align, class_numbers, fit_scaling, make_task, row_of_ids, scaled, split_rows
@@ -82,7 +82,8 @@ class Table(Dataset):
         self.parties, self.files = self._listed or None, self._paths if self.files else None
         self._refuse_shared(self._listed)
         self._fitted: dict[str, Fitted] = {}
-        self._predicts = False
+        self._predicts = self._whole = False
+        self._classes: tuple[str, ...] = ()
         self._label_key = {self.label: "dataset.label"}
         self._id_key = {self.id: "dataset.id"} if self.id else {}
 
@@ -115,11 +116,17 @@ class Table(Dataset):
             features_nf = scaled(features_nf, fitted)
         return {split: ArrayFeatures(features_nf, dtype, rows[split], fitted) for split in rows}
 
-    def for_prediction(self, num_outputs: int | None) -> Table:
-        """Return this dataset for a saved model; the label column may be missing."""
+    def for_prediction(self, model: SavedModel) -> Table:
+        """Return this dataset for a saved model; the label column may be missing, and new data is not split."""
         again = copy.copy(self)
-        again._predicts, again.num_outputs = True, self.num_outputs or num_outputs
+        again._predicts, again.num_outputs = True, self.num_outputs or model.num_outputs
+        again._classes, again._whole = model.classes, model.has_new_data
         return again
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is new data for a saved model."""
+        return self._whole
 
     def with_fitted(self, fitted: Mapping[str, Fitted]) -> Table:
         """Return this dataset with the scaling of an earlier run."""
@@ -232,7 +239,7 @@ class Table(Dataset):
     def _saved_task(self) -> Task:
         if self.loss == "cross_entropy" and self.num_outputs is None:
             raise ConfigError("dataset.num_outputs: expected the number of classes, which data without labels lacks")
-        return Task(self.loss, self.num_outputs or 1)
+        return Task(self.loss, self.num_outputs or 1, classes=self._classes)
 
     def _decode(self, file: Path, table: Any) -> tuple[LabelArray, Task]:
         """Return the labels as numbers, and what they mean; only :meth:`labels` checks their range."""
@@ -240,10 +247,11 @@ class Table(Dataset):
         if self.loss != "cross_entropy" or is_numeric(column):
             labels: LabelArray = numbers(column, where)
             return labels, make_task(self.loss, self.num_outputs, labels)
-        labels, count = class_numbers(column.to_pylist(), where)
+        labels, names = class_numbers(column.to_pylist(), where, self._classes)
+        count = len(names)
         if self.num_outputs is not None and self.num_outputs < count:
             raise ConfigError(f"dataset.num_outputs: got {self.num_outputs}, but {where} has {count} different labels")
-        return labels, make_task(self.loss, self.num_outputs, labels)
+        return labels, replace(make_task(self.loss, self.num_outputs, labels), classes=names)
 
     def _row_of_ids(self, file: Path, table: Any) -> dict[str, int]:
         """Return the row of every ID in a file; empty if no ID column is named."""
@@ -252,4 +260,7 @@ class Table(Dataset):
         return row_of_ids(texts, f"{file}: column '{self.id}'")
 
     def _rows(self, total: int) -> dict[Split, IdArray]:
+        if self._whole:
+            every = np.arange(total)
+            return {"train": every, "val": every[:0], "test": every}
         return split_rows(total, self.test_fraction, self.val_fraction, self.split_seed)

@@ -96,6 +96,7 @@ class SummaryObserver(Observer):
             "setup_s": round(setup_s, 3),
             "seed": x.shared.seed,
             "num_outputs": x.shared.outline.task.num_outputs,
+            **({"classes": list(classes)} if (classes := x.shared.outline.task.classes) else {}),
             "metric": x.target.metric,
             "final": self._final(),
             "target": x.target.value,
