@@ -27,6 +27,12 @@ def test_top_k_keeps_the_largest_values_of_every_sample() -> None:
     assert Wire(top_k=0.5).nbytes(2, 4, 4) == 4 * 4 + 1  # four floats and four places of two bits
 
 
+def test_top_k_is_not_rounded_up_by_the_error_of_a_float() -> None:
+    for width in range(1, 300):
+        for percent in range(1, 101):
+            assert Wire(top_k=percent / 100).values(width) == -(-percent * width // 100)
+
+
 def test_quantization_moves_values_to_the_nearest_level() -> None:
     sent = Wire(bits=2).send(BLOCK, 0)
     levels = -4 + np.arange(4) * 7 / 3

@@ -62,6 +62,14 @@ def test_the_table_of_a_sweep_says_what_its_report_says(tmp_path: Path, capsys: 
     assert "80" not in said  # the one run of VAFL that reached the target
 
 
+def test_the_table_says_when_a_row_mixes_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    run = {"algo": "flex", "dataset": "digits", "metric": "test_top1", "target": 0.9, "time_unit": "units",
+           "status": "completed", "time_to_target": 10.0, "final": {"test_top1": 0.95}}  # fmt: skip
+    for seeds, mixed in (((1, 2), False), ((1, 2, 1, 2), True), ((3, 3), True)):
+        Console(width=120).print(sweep_table([{**run, "seed": seed} for seed in seeds]))
+        assert ("different settings" in capsys.readouterr().out) == mixed
+
+
 def test_a_relative_path_is_the_users_with_and_without_chdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from conftest import save_bundle
 

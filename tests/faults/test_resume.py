@@ -119,6 +119,17 @@ def test_more_rounds_may_be_wished(start: Start, tmp_path: Path) -> None:
     assert summary(tmp_path / "run")["resumed_from"] == 30
 
 
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_more_time_may_be_wished(algo: str, start: Start, tmp_path: Path) -> None:
+    """Also time in which nobody gets done, and a party's turn that did not fit before."""
+    words = (f"algo={algo}", "rounds=null", "speeds=google_mean", "network.t_comm={a:5,b:17,c:1}", "timeout=20")
+    assert start(tmp_path / "undisturbed", *words, "max_time=400") == 0
+    assert start(tmp_path / "run", *words, "max_time=150") == 0
+    for time_units in (151, 203, 290, 400):
+        assert run_command([f"resume={tmp_path / 'run'}", f"max_time={time_units}"]) == 0
+    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+
+
 def test_checkpoints_may_be_at_any_address(start: Start, tmp_path: Path) -> None:
     assert start(tmp_path / "undisturbed") == 0
     for name, place in (("far", "memory://flexray-test"), ("near", str(tmp_path / "elsewhere"))):

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flexray.again import HARMLESS
+from flexray.errors import DataError
 from flexray.report.curves import band, hold
 from flexray.report.folders import find_runs, read_runs
 from flexray.report.grouping import Group, make_groups
@@ -74,6 +76,33 @@ def test_the_same_seed_again_counts_once(tmp_path: Path) -> None:
     (result,) = results_in(tmp_path).values()
     assert result.spreads["time"] == spread([120.0, 80.0])
     assert result.notes == ("not counted, the same seed again: 0",)
+
+
+def test_runs_of_another_configuration_are_not_the_same_seed_again(tmp_path: Path) -> None:
+    for k, (lr, seed) in enumerate((lr, seed) for lr in (0.1, 0.2) for seed in (1, 2)):
+        write_run(tmp_path / str(k), seed=seed, duration=10.0 * (k + 1), config={"lr": lr}, typed=[f"lr={lr}"])
+    (result,) = results(make_groups(runs_in(tmp_path), by=["timeout"]))
+    assert (result.runs, result.notes) == (4, ())
+    assert result.spreads["time"] == spread([40.0, 80.0, 120.0, 160.0])
+
+
+def test_what_changes_no_number_does_not_separate_seeds(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", seed=0, config=dict.fromkeys(HARMLESS, 1))
+    write_run(tmp_path / "1", seed=1, config=dict.fromkeys(HARMLESS, 2), typed=[f"{key}=2" for key in HARMLESS])
+    assert len(make_groups(runs_in(tmp_path))) == 1
+
+
+@pytest.mark.parametrize("option", ["by", "over"])
+def test_an_unknown_key_is_named(option: str, tmp_path: Path) -> None:
+    write_run(tmp_path / "0")
+    with pytest.raises(DataError, match=f"--{option}: unknown key 'sed'; did you mean 'seed'"):
+        make_groups(runs_in(tmp_path), **{option: ["sed"]})
+
+
+def test_a_run_that_diverged_has_no_final_value_though_its_last_evaluation_was_before(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", seed=0, summary={"status": "diverged"})
+    (result,) = results_in(tmp_path).values()
+    assert (result.runs, len(result.reached), result.final) == (1, 1, None)
 
 
 def test_runs_are_grouped_by_the_fewest_keys_that_differ(tmp_path: Path) -> None:

@@ -132,6 +132,27 @@ def test_a_run_that_was_resumed_and_goes_on_is_unfinished(rounds: int, tmp_path:
     assert report.results[0].runs == 1
 
 
+def test_a_run_that_was_resumed_and_has_no_new_row_yet_is_unfinished(tmp_path: Path) -> None:
+    going = write_run(tmp_path / "0", summary={"resumed_from": None})
+    assert read_run(going, "0").status == COMPLETED
+    (going / "configuration.json").unlink()
+    assert read_run(going, "0").status == UNFINISHED
+
+
+def test_a_run_without_an_evaluation_spoils_neither_the_target_nor_the_groups(tmp_path: Path) -> None:
+    """The usual metric of its labels is that of the others."""
+    config = {"target_metric": None}
+    write_run(tmp_path / "0", seed=0, config=config)
+    write_run(tmp_path / "1", seed=1, config=config, finished=False)
+    started = write_run(tmp_path / "2", seed=2, config=config, finished=False)
+    (started / "evals.csv").write_text("")
+    assert len(make_report([tmp_path / "0", tmp_path / "1"], Wanted()).results) == 1
+    report = make_report([tmp_path], Wanted(target=("test_top1", 0.5)))
+    assert [(result.runs, result.group.values) for result in report.results] == [
+        (1, {"algo": "flex", "dataset": "digits"})
+    ]
+
+
 def test_mixed_versions_and_synthetic_data_are_said_first(tmp_path: Path) -> None:
     write_run(tmp_path / "0", seed=0, summary={"data_source": "synthetic"})
     write_run(tmp_path / "1", seed=1, summary={"versions": {"python": "3.11.7", "torch": "2.9.0"}})

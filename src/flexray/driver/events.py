@@ -28,7 +28,6 @@ class EventDriver(Driver):
         self._turn = [0] * len(experiment.parties)
         self._watches = [Stopwatch() for _ in experiment.parties]
         self._queue: EventQueue[tuple[int, float, Plan, tuple[float, ...]]] = EventQueue()
-        self._to_plan: list[int] = []  # whose next turn is not in the queue: it may never come
         self._where = {k: (g, i) for g, group in enumerate(placement.groups) for i, k in enumerate(group)}
 
     def _turns_per_batch(self) -> int:
@@ -42,10 +41,9 @@ class EventDriver(Driver):
             self._evaluate(0)
             self._server("fill", after=self._all_groups("embed_split", "train", "train"))
             turns = [self._group_of(party, "first_turn") for party in parties]
-            self._to_plan = list(parties)
+            for party in parties:
+                self._begin_turn(party)
         while done != limit and not self._stopping:
-            while self._to_plan:
-                self._begin_turn(self._to_plan.pop(0))
             if not self._fits(self._queue.next_time):
                 break
             end, (party, start, plan, utilization) = self._queue.pop()
@@ -53,7 +51,7 @@ class EventDriver(Driver):
             orders = self._orders(plan)
             record = new_record(done + 1, start, end, plan, orders, utilization, party)
             turns[party] = self._submit(record, party, orders, turns[party])
-            self._to_plan = [party]
+            self._begin_turn(party)
             done += 1
             evaluated = self._is_eval(done)
             if evaluated:
@@ -64,13 +62,12 @@ class EventDriver(Driver):
 
     def _state(self) -> dict[str, Any]:
         queue = (self._queue.entries, self._queue.pushed)
-        state = {"turn": self._turn, "watches": self._watches, "queue": queue, "to_plan": self._to_plan}
+        state = {"turn": self._turn, "watches": self._watches, "queue": queue}
         return {**super()._state(), **{key: CODEC.encode(value, {}) for key, value in state.items()}}
 
     def _take_over(self, state: dict[str, Any]) -> None:
         self._turn, self._watches = state["turn"], state["watches"]
         self._queue = EventQueue(*state["queue"])
-        self._to_plan = state["to_plan"]
 
     def _begin_turn(self, party: int) -> None:
         watch = self._watches[party]
