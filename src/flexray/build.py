@@ -26,6 +26,7 @@ from flexray.data.base import Dataset, Outline, SavedModel
 from flexray.errors import ConfigError, near_match
 from flexray.experiment import Experiment, LearningRateDecay, Limits, Target
 from flexray.limits import check_limits
+from flexray.metrics import lower_is_better
 from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 from flexray.participants import LABELS_AT, SERVER, SERVER_INDEX, ParticipantSpec, Shared, blame
@@ -276,8 +277,10 @@ def _target(config: Config, outline: Outline) -> Target:
     known = [f"{split}_{name}" for split in splits for name in outline.task.metrics]
     if metric not in known:
         raise ConfigError(f"target_metric: unknown metric '{metric}'; expected one of: {', '.join(known)}")
-    value = config["target"]
-    return Target(metric, None if value is None else number("target", value), config["stop_at_target"])
+    value = None if config["target"] is None else number("target", config["target"])
+    if value is not None and value > 1 and not lower_is_better(metric):
+        raise ConfigError(f"target: expected at most 1, which is all of {metric}, got {value:g}")
+    return Target(metric, value, config["stop_at_target"])
 
 
 def _default_metric(task: Task) -> str:

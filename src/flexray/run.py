@@ -39,6 +39,9 @@ def run_command(arguments: list[str]) -> int:
     except UserError as error:
         _print_error(str(error))
         return error.exit_status
+    except BrokenPipeError:  # the reader of a pipe has seen enough of --help
+        sys.stderr.close()
+        return 0
     except HYDRA_ERRORS as error:
         _print_error(explain(error, config_folder(), arguments))
         return UserError.exit_status

@@ -55,6 +55,7 @@ TYPES = {
 RANGES = {
     "timeout=-1": f"timeout: {POSITIVE} -1",
     "timeout=0": f"timeout: {POSITIVE} 0",
+    "target=90": "target: expected at most 1, which is all of test_top1, got 90",
     "rounds=0": f"rounds: {WHOLE} 0",
     "rounds=-1": f"rounds: {WHOLE} -1",
     "epochs=0": f"epochs: {POSITIVE} 0",
