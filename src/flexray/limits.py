@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import ROUND_CEILING, Context
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan
 from flexray.errors import ConfigError
 from flexray.experiment import Experiment
-from flexray.participants import blame
+from flexray.planning import plan_dummy, plan_round, plan_turn
 
 
 def check_limits(x: Experiment) -> None:
@@ -58,14 +57,12 @@ def _first_ends(x: Experiment) -> Iterator[float]:
     now = Moment(0, 0.0, utilization, absent=x.absent(0, utilization))
     if isinstance(algorithm, EventAlgorithm):
         for party in range(len(x.parties)):
-            with blame("algo", f"turn 1 of {x.names[party]}"):
-                plan = algorithm.plan(party, now)
+            plan = plan_turn(algorithm, party, x.names[party], now)
             if x.wall is None:
                 yield _end(plan, 0.0)
         return
-    with blame("algo", "round 1"):
-        dummy = algorithm.preparation(replace(now, absent=frozenset())) if x.wall is None else None
-        plan = algorithm.plan(now)
+    dummy = plan_dummy(algorithm, now) if x.wall is None else None
+    plan = plan_round(algorithm, now)
     if x.wall is None or plan.pace != "slowest":  # how long the slowest really takes is measured later
         yield _end(plan, dummy.duration_units if dummy else 0.0)
 

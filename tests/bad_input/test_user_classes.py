@@ -79,6 +79,48 @@ def test_an_algorithm_that_raises(run, write_module, name, line):
     run(f"algo._target_=own.{name}").assert_broke(f"flexray: {line}")
 
 
+PLANS = """
+    from dataclasses import replace
+    from flexray.algorithms.flex import FlexVFL
+    from flexray.algorithms.vafl import VAFL
+
+    class Rounds(FlexVFL):
+        def plan(self, now):
+            return self.make_plan(now, [1, 1.5, 1, 1], 5.0) if now.round else super().plan(now)
+
+    class Nothing(FlexVFL):
+        def plan(self, now):
+            pass
+
+    class Dummy(FlexVFL):
+        def preparation(self, now):
+            return self.make_plan(now, [1, 2], 5.0)
+
+    class Turns(VAFL):
+        def plan(self, party, now):
+            plan = super().plan(party, now)
+            return replace(plan, duration_units=-1.0) if now.round else plan
+"""
+WHOLE = "expected 4 whole numbers of at least 0"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("Rounds", f"round 2: its plan has tau [1, 1.5, 1, 1], {WHOLE}"),
+        ("Nothing", "round 1: its plan is None, expected a flexray.algorithms.base.Plan"),
+        ("Dummy", f"its dummy round: its plan has tau [1, 2], {WHOLE}"),
+        ("Turns", "turn 2 of c: its plan has duration_units -1.0, expected a finite number of at least 0"),
+    ],
+)
+def test_a_plan_that_means_nothing(run, write_module, name, line):
+    write_module("own", PLANS)
+    refused = f"flexray: algo failed in {line}"
+    run(f"algo._target_=own.{name}").assert_refused(refused)
+    wall = run(f"algo._target_=own.{name}", "clock=wall", "timeout=0.02")
+    wall.assert_refused(*refused.split(" of c"))  # whose turn ends first is not known
+
+
 def test_a_class_that_lacks_a_method(run, write_module):
     write_module("own", ALGORITHM)
     run("algo._target_=own.Unfinished").assert_refused("algo._target_: 'own.Unfinished' lacks what every", ": plan")

@@ -5,6 +5,7 @@ Whatever decided them then, an algorithm on virtual speeds or real seconds on a 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RoundAlgorithm, System
@@ -90,5 +91,5 @@ class ReplayTurns(EventAlgorithm):
 
 def _never(system: System) -> Plan:
     """Return the plan of a turn after the recording's end, which the replay does not reach."""
-    count, infinity = len(system.names), float("inf")
-    return Plan((0,) * count, system.lr, infinity, 0.0, (infinity,) * count)
+    count, longest = len(system.names), sys.float_info.max
+    return Plan((0,) * count, system.lr, longest, 0.0, (longest,) * count)

@@ -10,7 +10,7 @@ from flexray.driver.base import CODEC, GROUP, Driver, Pending
 from flexray.driver.records import completed, new_record
 from flexray.experiment import Experiment
 from flexray.messages import EvalRecord, Order, Report, RoundRecord, Snapshot
-from flexray.participants import blame
+from flexray.planning import plan_turn
 from flexray.runtime.base import Handle, Placement, Runtime
 from flexray.simulation.clock import EventQueue, Stopwatch
 
@@ -73,8 +73,7 @@ class EventDriver(Driver):
         watch = self._watches[party]
         start = watch.now
         now = Moment(self._turn[party], start, self._x.speeds.utilization(self._turn[party], start))
-        with blame("algo", f"turn {self._turn[party] + 1} of {self._x.names[party]}"):
-            plan = self._algorithm.plan(party, now)
+        plan = plan_turn(self._algorithm, party, self._x.names[party], now)
         priority = self._algorithm.priority(party, self._turn[party])
         self._queue.push(self._pass(watch, plan), priority, (party, start, plan, now.utilization))
 

@@ -6,15 +6,14 @@ Who misses a round is known when the one before was planned, so that its batch i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from flexray.algorithms.base import Moment, RoundAlgorithm, without
+from flexray.algorithms.base import Moment, RoundAlgorithm
 from flexray.driver.base import GROUP, Driver, Pending
 from flexray.driver.records import completed, new_record
 from flexray.experiment import Experiment
 from flexray.messages import EvalRecord, Order, Report, RoundRecord, Snapshot
-from flexray.participants import blame
+from flexray.planning import plan_dummy, plan_round
 from flexray.runtime.base import Handle, Placement, Runtime
 
 
@@ -37,15 +36,13 @@ class RoundDriver(Driver):
         if not done:
             self._evaluate(0)
             self._keep_first_embeddings()
-            if (dummy := self._algorithm.preparation(replace(self._moment(0), absent=frozenset()))) is not None:
+            if (dummy := plan_dummy(self._algorithm, self._moment(0))) is not None:
                 self._pass(self._clock, dummy)
         embeddings = self._all_groups("embed_again", done, self._absent(done)) if done != limit else []
         server = self._server("start")
         while done != limit and not self._stopping:
             now = self._moment(done)
-            with blame("algo", f"round {done + 1}"):
-                plan = self._algorithm.plan(now)
-            plan = replace(plan, tau=without(plan.tau, now.absent))  # also where the algorithm did not look
+            plan = plan_round(self._algorithm, now)
             start = self._clock.now
             end = start + plan.duration_units if plan.end_units is None else plan.end_units
             if not self._fits(end):

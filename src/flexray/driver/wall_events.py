@@ -18,7 +18,7 @@ from flexray.driver.wall_rounds import relative_times, shares
 from flexray.errors import ConfigError
 from flexray.experiment import Experiment
 from flexray.messages import EvalRecord, RoundRecord, Snapshot
-from flexray.participants import blame
+from flexray.planning import plan_turn
 from flexray.runtime.base import Handle, Placement, Runtime
 from flexray.simulation.clock import EventQueue
 from flexray.wallclock import Timer
@@ -86,8 +86,7 @@ class WallEventDriver(EventDriver):
     def _start_turn(self, party: int, handle: Handle, start: float, ends: int) -> None:
         index = self._turn[party]
         now = Moment(index, start, self._x.speeds.utilization(index, start))
-        with blame("algo", f"turn {index + 1} of {self._x.names[party]}"):
-            plan = self._algorithm.plan(party, now)
+        plan = plan_turn(self._algorithm, party, self._x.names[party], now)
         share = shares(now.utilization, self._slower)[party]
         if share <= 0:
             raise ConfigError(

@@ -18,7 +18,7 @@ from flexray.driver.records import new_record
 from flexray.driver.rounds import RoundDriver
 from flexray.experiment import Experiment, WallClock
 from flexray.messages import EvalRecord, Order, Pace, Report, RoundRecord, Snapshot
-from flexray.participants import blame
+from flexray.planning import plan_dummy, plan_round
 from flexray.runtime.base import Placement, Runtime
 from flexray.wallclock import Timer
 
@@ -54,8 +54,7 @@ class WallRoundDriver(RoundDriver):
         done = 0
         while done != limit and not self._stopping:
             now = self._moment(done)
-            with blame("algo", f"round {done + 1}"):
-                plan = self._algorithm.plan(now)
+            plan = plan_round(self._algorithm, now)
             start = self._clock.now
             if not self._fits(start + plan.duration_units):
                 break
@@ -125,7 +124,7 @@ class WallRoundDriver(RoundDriver):
     def _take_dummy_round(self) -> None:
         """Take the dummy round that the algorithm asks for, if it does; its time counts, and its reports are known."""
         now = self._moment(0)
-        plan = self._algorithm.preparation(now)
+        plan = plan_dummy(self._algorithm, now)
         if plan is not None:
             orders = [Order(tau, lr) for tau, lr in zip(plan.tau, plan.lr, strict=True)]
             reports, seconds = self._rehearse(self._paced(orders, plan, now, rehearsal=True))

@@ -1,0 +1,92 @@
+"""Asks an algorithm, perhaps a user's own, for a plan, and refuses one that cannot be carried out."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from typing import Any, get_args
+
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RealPace, RoundAlgorithm, without
+from flexray.errors import ConfigError
+from flexray.participants import blame
+
+FINITE = sys.float_info.max
+
+
+def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
+    """Return the plan of the round that starts now."""
+    phase = f"round {now.round + 1}"
+    with blame("algo", phase):
+        plan = algorithm.plan(now)
+    return checked(plan, now, phase)
+
+
+def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> Plan:
+    """Return the plan of the turn of ``party`` (0-based), called ``name``, that starts now."""
+    phase = f"turn {now.round + 1} of {name}"
+    with blame("algo", phase):
+        plan = algorithm.plan(party, now)
+    return checked(plan, now, phase)
+
+
+def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
+    """Return the plan of the dummy round, from which nobody is absent, or None if the algorithm asks for none."""
+    now, phase = replace(now, absent=frozenset()), "its dummy round"
+    with blame("algo", phase):
+        plan = algorithm.preparation(now)
+    return None if plan is None else checked(plan, now, phase)
+
+
+def checked(plan: Any, now: Moment, phase: str) -> Plan:
+    """Return the plan in Python's own numbers, since NumPy's have no JSON; the absent take no local iteration.
+
+    Raises:
+        ConfigError: It is no plan, or has too few or too many numbers, or some that mean nothing.
+    """
+    if not isinstance(plan, Plan):
+        raise ConfigError(f"algo failed in {phase}: its plan is {_short(plan)}, expected a {Plan.__module__}.Plan")
+    count = len(now.utilization)
+    try:
+        tau = _numbers("tau", plan.tau, count, int, "whole numbers of at least 0")
+        lr = _numbers("lr", plan.lr, count, float, "finite numbers of at least 0")
+        duration = _number("duration_units", plan.duration_units)
+        comm = _number("comm_units", plan.comm_units, most=duration)  # the rest is computing
+        times = _numbers("unit_times", plan.unit_times, count, float, "numbers of at least 0", math.inf)
+        end, used = plan.end_units, plan.utilization
+        end = None if end is None else _number("end_units", end, least=now.sim_time)
+        used = None if used is None else _numbers("utilization", used, count, float, "numbers from 0 to 1", 1.0)
+        if plan.pace not in get_args(RealPace):
+            raise ConfigError(f"pace {_short(plan.pace)}, expected one of: {', '.join(get_args(RealPace))}")
+    except ConfigError as error:
+        raise ConfigError(f"algo failed in {phase}: its plan has {error}") from error
+    return Plan(without(tau, now.absent), lr, duration, comm, times, end, used, plan.pace)
+
+
+def _numbers(name: str, given: Any, count: int, kind: type, words: str, most: float = FINITE) -> tuple[Any, ...]:
+    """Return ``count`` numbers from 0 to ``most``; one that ``kind`` changes, such as 1.5, "1" or NaN, is none."""
+    try:
+        given = list(given)
+        found = tuple(map(kind, given))
+        if len(found) == count and all(n == g and 0 <= n <= most for n, g in zip(found, given, strict=True)):
+            return found
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ConfigError(f"{name} {_short(given)}, expected {count} {words}")
+
+
+def _number(name: str, given: Any, least: float = 0.0, most: float = FINITE) -> float:
+    try:
+        number = float(given)
+        if number == given and least <= number <= most:
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    words = f"of at least {least:g}" if most == FINITE else f"from {least:g} to the duration, {most:g}"
+    raise ConfigError(f"{name} {_short(given)}, expected a finite number {words}")
+
+
+def _short(given: Any) -> str:
+    """Return a value on one line that is not too long."""
+    text = " ".join(repr(given).split())
+    return text if len(text) <= 100 else f"{text[:100]}..."
