@@ -73,7 +73,7 @@ def test_the_table_is_there_without_scripts(page: str) -> None:
     assert '<tr class="damaged">' in body
     assert "damaged: evals.csv: column" in body
     assert '<tr class="unfinished">' in body
-    assert "run 9: still running, or killed: 4 rounds so far; not counted" in page
+    assert "run 9: still running, killed or crashed: 4 rounds so far; not counted" in page
 
 
 def test_figures_and_fields_have_names(page: str) -> None:

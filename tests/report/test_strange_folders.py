@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from flexray.errors import DataError, RunFolderError
+from flexray.overrides import chosen_name
 from flexray.report.contents import Wanted, make_report
 from flexray.report.folders import find_runs, read_run
 from flexray.report.reading import flatten, read_yaml
@@ -95,8 +96,21 @@ def test_a_run_that_is_still_writing_is_unfinished_and_not_counted(tmp_path: Pat
     assert (report.runs[1].text("algo"), report.runs[1].seed, report.runs[1].target) == ("flex", "1", 0.9)
     (result,) = report.results
     assert result.runs == 1
-    assert "not counted, still running or killed: 1, 2" in result.notes
-    assert "run 1: still running, or killed: 3 rounds so far; not counted" in report.warnings
+    assert "not counted, still running, killed or crashed: 1, 2" in result.notes
+    assert "run 1: still running, killed or crashed: 3 rounds so far; not counted" in report.warnings
+
+
+def test_a_run_without_summary_has_the_name_that_its_summary_would_have(tmp_path: Path) -> None:
+    typed = ["algo._target_=own.MyAlgo", "+dataset._target_=own.Sines"]
+    config = {"algo": {"_target_": "own.MyAlgo"}, "dataset": {"_target_": "own.Sines"}}
+    crashed = write_run(tmp_path / "0", typed=typed, config=config, finished=False)
+    cut(crashed / "rounds.csv", (crashed / "rounds.csv").read_bytes().index(b"\n") + 1)
+    cut(crashed / "evals.csv", 0)
+    run = read_run(crashed, "0")
+    assert (run.status, run.fault, run.length) == (UNFINISHED, "", 0)
+    choices = {"algo": "flex", "dataset": "digits"}
+    names = [chosen_name(config, choices, group, typed) for group in ("algo", "dataset")]
+    assert [run.text("algo"), run.text("dataset")] == names == ["myalgo", "sines"]
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def _warnings(runs: Sequence[Run]) -> Iterator[str]:
         if run.status == DAMAGED:
             yield f"run {run.name}: damaged, not counted: {run.fault}"
         elif run.status == UNFINISHED:
-            yield f"run {run.name}: still running, or killed: {run.length:,} rounds so far; not counted"
+            yield f"run {run.name}: still running, killed or crashed: {run.length:,} rounds so far; not counted"
         elif run.status in STOPPED:
             more = "" if run.time_unit == "seconds" else "; it can be resumed"  # seconds do not come again
             yield f"run {run.name}: {STOPPED[run.status]} after {run.length:,} rounds{more}; not counted"

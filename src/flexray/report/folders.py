@@ -118,12 +118,19 @@ def _planned(run: Run) -> dict[str, Any]:
     config = run.config
     wall = run.choices.get("clock") == "wall"
     return {
-        "algo": run.choices.get("algo", "?"),
-        "dataset": run.choices.get("dataset", "?"),
+        "algo": _name(run, "algo"),
+        "dataset": _name(run, "dataset"),
         "seed": config.get("seed", "?"),
         "target": config.get("target"),
         "time_unit": "seconds" if wall else "units",
     }
+
+
+def _name(run: Run, group: str) -> str:
+    """Return what the summary will call it, as ``flexray.overrides.chosen_name`` does, which imports Hydra."""
+    if (key := f"{group}._target_") in run.typed:
+        return str(run.config.get(key)).rpartition(".")[2].lower()
+    return run.choices.get(group, "?")
 
 
 def _usual_metric(run: Run) -> str:

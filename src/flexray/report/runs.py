@@ -77,8 +77,8 @@ class Run:
     Args:
         folder: Where it is.
         name: What it is called in the report.
-        status: ``completed``, ``diverged``, ``interrupted``, ``failed``, ``unfinished`` (running, or killed) or
-            ``damaged``.
+        status: ``completed``, ``diverged``, ``interrupted``, ``failed``, ``unfinished`` (running, killed or crashed)
+            or ``damaged``.
         fault: What is wrong with a damaged one.
         summary: Its ``summary.json``; of an unfinished run what its configuration tells.
         config: Its configuration, flat.

@@ -104,7 +104,7 @@ def _notes(group: Group, reached: Sequence[Reached]) -> list[str]:
     diverged = [run for run in runs if run.status == DIVERGED]
     if diverged:
         notes.append(f"diverged (the loss became NaN or infinite): {_named(diverged)}")
-    for status, words in ((UNFINISHED, "still running or killed"), *STOPPED.items()):
+    for status, words in ((UNFINISHED, "still running, killed or crashed"), *STOPPED.items()):
         if others := [run for run in group.runs if run.status == status]:
             notes.append(f"not counted, {words}: {_named(others)}")
     repeated = [run for run in group.runs if run.counted and run not in runs]
