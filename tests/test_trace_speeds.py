@@ -14,6 +14,7 @@ from flexray.errors import ConfigError, DataError
 from flexray.messages import RoundRecord, Started
 from flexray.observers.constraint import ConstraintObserver
 from flexray.optimizers import LocalSGD
+from flexray.run import run_command
 from flexray.simulation.trace_speeds import TraceSpeeds
 
 SMALL = ("dataset.batch_size=128", "model.hidden=[8]", "speeds=trace", "eval_train=false")
@@ -90,6 +91,19 @@ def test_machines_are_drawn_with_the_seed_and_may_be_named(compose_job: Compose,
     assert (named[4], named[0]) == (ROWS[0].tolist(), ROWS[4].tolist())
     fixed = rows("seed=1", "speeds.utilization={lower_left:0.5}")
     assert fixed[2] == [0.5, 0.5, 0.5]
+
+
+def test_who_runs_as_which_machine_is_told_at_the_start_and_in_the_summary(trace: Path, tmp_path: Path) -> None:
+    path, machines = in_order(trace)
+    given = (*SMALL, path, machines, "speeds.utilization={lower_left:0.5}", "cluster=inline", "rounds=1")
+    assert run_command([*given, f"hydra.run.dir={tmp_path}"]) == 0
+    places = {"upper_left": 0, "upper_right": 1, "lower_right": 3, "server": 4}
+    expected = {name: f"machine_00{place}" for name, place in places.items()}
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert summary["trace"] == {"path": str(trace), "source": "files", "machines": expected}
+    told = ", ".join(f"{name} as {machine}" for name, machine in expected.items())
+    log = (tmp_path / "run.log").read_text(encoding="utf-8")
+    assert log.count(f"machines of {trace}: {told}\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,13 @@ def trace_speeds(
     machines = _machines(node["machines"], known, names, seed, str(node["path"]))
     trace = read_trace(path, machines)
     cpu_kt = np.array(trace.cpu_mt)
-    for k, constant in _constant(node["utilization"], names).items():
-        cpu_kt[k] = constant
+    constant = _constant(node["utilization"], names)
+    for k, value in constant.items():
+        cpu_kt[k] = value
+    runs_as = {names[k]: machine for k, machine in enumerate(machines) if k not in constant}
     units = 1.0 if sample_units is None else positive("speeds.sample_units", sample_units)
     return TraceSpeeds(
-        base, cpu_kt, str(node["path"]), cast(Advance, advance), units, cast(AtEnd, at_end), trace.synthetic
+        base, cpu_kt, str(node["path"]), cast(Advance, advance), units, cast(AtEnd, at_end), trace.synthetic, runs_as
     )
 
 

@@ -238,6 +238,9 @@ def _build(cfg: DictConfig, chosen: Any, resume: Resume | None) -> tuple[Job, di
         many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
         names = ", ".join(outline.parties[:6]) + (", ..." if len(outline.parties) > 6 else "")
         log.info("%s on %s (%s): %s %s; cluster=%s", algo, dataset, outline.source, many, names, job.cluster.kind)
+        if isinstance(speeds, TraceSpeeds) and speeds.machines:
+            runs_as = ", ".join(f"{name} as {machine}" for name, machine in speeds.machines.items())
+            log.info("machines of %s: %s", speeds.source, runs_as)
     return job, whole
 
 

@@ -132,7 +132,8 @@ class SummaryObserver(Observer):
 def _trace(speeds: Speeds) -> dict[str, Any] | None:
     if not isinstance(speeds, TraceSpeeds):
         return None
-    return {"path": speeds.source, "source": "synthetic" if speeds.synthetic else "files"}
+    source = "synthetic" if speeds.synthetic else "files"
+    return {"path": speeds.source, "source": source, "machines": dict(speeds.machines)}
 
 
 def versions() -> dict[str, str]:

@@ -5,7 +5,8 @@ Shapes: k = participants, the parties 1..K and then the server; t = samples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -29,8 +30,9 @@ class TraceSpeeds(Speeds):
         advance: ``round``: one sample per global round (VAFL: per turn of a party), as in the paper. ``time``: the
             sample that holds at the simulated time.
         sample_units: Units that one sample lasts, for ``time``.
-        synthetic: Whether the trace was generated.
         at_end: After the last sample start again (``wrap``), keep it (``hold``) or stop with an ``error``.
+        synthetic: Whether the trace was generated.
+        machines: The machine that each participant runs as; without those whose utilization is set.
     """
 
     base: tuple[float, ...]
@@ -40,6 +42,7 @@ class TraceSpeeds(Speeds):
     sample_units: float = 1.0
     at_end: AtEnd = "wrap"
     synthetic: bool = False
+    machines: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def base_units(self) -> tuple[float, ...]:  # noqa: D102
