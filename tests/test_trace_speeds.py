@@ -126,7 +126,8 @@ def test_mistakes_are_named(override: str, words: str, compose_job: Compose, tra
 
 def test_too_few_machines_for_the_participants(compose_job: Compose, tmp_path: Path) -> None:
     np.save(tmp_path / "two.npy", ROWS[:2])
-    with pytest.raises(ConfigError, match=r"speeds.path: .*two.npy has 2 machines, and 5 participants"):
+    names = "upper_left, upper_right, lower_left, lower_right, server"
+    with pytest.raises(ConfigError, match=rf"two.npy has 2 machines, and 5 participants \({names}\) need one each"):
         compose_job(*SMALL, f"speeds.path={tmp_path / 'two.npy'}")
 
 

@@ -82,7 +82,7 @@ def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int,
     wanted = len(names) - len(named)
     if wanted > len(others):
         raise ConfigError(
-            f"speeds.path: {source} has {len(known)} machines, and {len(names)} participants ({', '.join(names[-3:])})"
+            f"speeds.path: {source} has {len(known)} machines, and {len(names)} participants ({', '.join(names)})"
             " need one each"
         )
     drawn = iter(generator(seed, "machines").permutation(len(others))[:wanted])
