@@ -82,8 +82,8 @@ def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int,
     wanted = len(names) - len(named)
     if wanted > len(others):
         raise ConfigError(
-            f"speeds.path: {source} has {len(known)} machines, and {len(names)} participants ({', '.join(names)})"
-            " need one each"
+            f"speeds.path: {source} has {len(known)} machines, and {len(names)} participants"
+            f" ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}) need one each"
         )
     drawn = iter(generator(seed, "machines").permutation(len(others))[:wanted])
     return [named[k] if k in named else others[next(drawn)] for k in range(len(names))]

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, NoReturn, get_type_hints
 
 from hydra._internal.utils import get_args_parser
+from omegaconf import OmegaConf
 
-from flexray.config import RunConfig
+from flexray.config import RunConfig, config_folder
 from flexray.errors import ConfigError, near_match
 
 FLAGS = ("-m", "--multirun", "-h", "--help", "--hydra-help", "--resolve", "-r", "--run")
@@ -78,12 +80,20 @@ def own_keys(config: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, A
 
 
 def chosen_name(config: Mapping[str, Any], choices: Mapping[str, Any], group: str, overrides: Iterable[str]) -> str:
-    """Return the name of the choice made in a group, or of the class that replaced it, in lower case."""
+    """Return the name of the choice made in a group, or that of the class which replaced it: one of ours or its own."""
     if not isinstance(choices.get(group), str):
         raise ConfigError(f"{group}: expected one choice")
     if f"{group}._target_" in map(key_of, overrides) and isinstance(config[group], Mapping):
-        return str(config[group].get("_target_")).rpartition(".")[2].lower()
+        target = str(config[group].get("_target_"))
+        return _shipped(group).get(target, target.rpartition(".")[2].lower())
     return str(choices[group])
+
+
+@cache
+def _shipped(group: str) -> dict[str, str]:
+    """Return the choices of a group that are a class with its keys, by class."""
+    files = sorted((config_folder() / group).glob("*.yaml"))
+    return {str(OmegaConf.select(OmegaConf.load(file), "_target_")): file.stem for file in files}
 
 
 def check_keys(config: Mapping[str, Any], schema: type = RunConfig, prefix: str = "") -> None:

@@ -239,8 +239,8 @@ def _build(cfg: DictConfig, chosen: Any, resume: Resume | None) -> tuple[Job, di
         names = ", ".join(outline.parties[:6]) + (", ..." if len(outline.parties) > 6 else "")
         log.info("%s on %s (%s): %s %s; cluster=%s", algo, dataset, outline.source, many, names, job.cluster.kind)
         if isinstance(speeds, TraceSpeeds) and speeds.machines:
-            runs_as = ", ".join(f"{name} as {machine}" for name, machine in speeds.machines.items())
-            log.info("machines of %s: %s", speeds.source, runs_as)
+            runs_as = [f"{name} as {machine}" for name, machine in speeds.machines.items()]
+            log.info("machines of %s: %s%s", speeds.source, ", ".join(runs_as[:8]), ", ..." if len(runs_as) > 8 else "")
     return job, whole
 
 

@@ -12,6 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from conftest import Compose, save_bundle
 from flexray import config
+from flexray.overrides import chosen_name
 from flexray.run import run_command
 
 VIEWS = "+experiment=modelnet10_views"
@@ -77,3 +78,19 @@ def test_a_class_of_the_users_takes_the_first_value_and_a_mistyped_name_is_told(
     wrong = OmegaConf.create({"algo": {"_target_": "my.Own"}, "a": "${by_algo:1,{pbdc:2}}"})
     with pytest.raises(OmegaConfBaseException, match=r"by_algo: unknown algorithm 'pbdc'.*pbcd"):
         config.settle(wrong)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("flexray.algorithms.flex.FlexVFL", "flex"),
+        ("flexray.algorithms.sync.SyncMaxVFL", "sync_max"),
+        ("flexray.algorithms.vafl.VAFL", "vafl"),
+        ("my_package.MyOwn", "myown"),
+    ],
+)
+def test_an_algorithm_named_by_its_class_has_the_name_of_its_choice(target: str, name: str) -> None:
+    """So that a sweep over own and other algorithms is compared with sweeps of those alone."""
+    config = {"algo": {"_target_": target}}
+    assert chosen_name(config, {"algo": "flex"}, "algo", [f"algo._target_={target}"]) == name
+    assert chosen_name(config, {"algo": "pbcd"}, "algo", []) == "pbcd"
