@@ -99,7 +99,12 @@ def _probabilities(task: Task) -> list[str]:
     """Return the names of the columns of probabilities: none but for classes."""
     if not task.is_classification:
         return []
-    return [f"p_{name}" for name in task.classes] or [f"p{c}" for c in range(task.num_outputs)]
+    return [f"p_{name}" if task.classes else f"p{name}" for name in _names(task)]
+
+
+def _names(task: Task) -> list[str | int]:
+    """Return what the classes are called; those that no label has, because there may be more, by number."""
+    return [*task.classes, *range(len(task.classes), task.num_outputs)]
 
 
 class Predictor:
@@ -123,14 +128,12 @@ class Predictor:
         prediction_nc = self._server.predict(self._group.embed_split(split))
         ids = self._shared.dataset.sample_ids(split)
         labels = self._shared.dataset.labels().get(split)
-        told = np.full(len(ids), "") if labels is None else labels
-        if task.classes:
-            told = told if labels is None else np.array([task.classes[int(label)] for label in labels])
+        names = _names(task)
+        told = [""] * len(ids) if labels is None else [names[k] for k in labels] if task.classes else labels
         for sample, label, scores_c in zip(ids, told, prediction_nc.astype(np.float64), strict=True):
             if task.is_classification:
-                weights_c, best = np.exp(scores_c - scores_c.max()), int(scores_c.argmax())
-                name = task.classes[best] if task.classes else best
-                yield [sample, name, label, *np.round(weights_c / weights_c.sum(), 6)]
+                weights_c = np.exp(scores_c - scores_c.max())
+                yield [sample, names[scores_c.argmax()], label, *np.round(weights_c / weights_c.sum(), 6)]
             else:
                 yield [sample, float(scores_c[0]), label]
 

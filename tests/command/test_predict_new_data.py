@@ -68,3 +68,18 @@ def test_a_class_that_the_model_does_not_know_is_named(
     words = [str(flowers), "-o", str(tmp_path / "p.csv"), "--split", "val", f"dataset.path={known}"]
     assert predict.run_command(words) == 2
     assert "--split: a new table has no splits and is predicted whole, got val" in capsys.readouterr().err
+
+
+def test_classes_without_a_label_are_called_by_number(tmp_path: Path) -> None:
+    data = write_flowers(tmp_path / "flowers.csv", "rose tulip")
+    options = ("dataset=table", f"dataset.path={data}", "dataset.label=kind", "dataset.parties={left:[x],right:[y]}",
+               "dataset.num_outputs=4", "dataset.batch_size=8", "rounds=2", "lr=1e-9", "seed=1")  # fmt: skip
+    assert run_command([*INLINE, *options, f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+    assert predict.run_command([str(tmp_path / "run"), "--split", "all", "-o", str(tmp_path / "p.csv")]) == 0
+    found = table(tmp_path / "p.csv")
+    names = ["rose", "tulip", "2", "3"]
+    assert list(found[0])[3:] == [f"p_{name}" for name in names]
+    assert {row["label"] for row in found} == {"rose", "tulip"}
+    for row in found:
+        assert float(row[f"p_{row['prediction']}"]) == max(float(row[f"p_{name}"]) for name in names)
+    assert {row["prediction"] for row in found} & {"2", "3"}  # an untrained model says anything
