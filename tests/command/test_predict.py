@@ -278,3 +278,14 @@ def test_a_mapping_is_read_as_the_run_reads_it_and_takes_the_place_of_the_old_on
     fewer = "dataset.parties={left:[a]}"
     assert predict.run_command([str(folder), "-o", str(tmp_path / "p.csv"), fewer]) == 2
     assert "dataset: expected the run's parties left, right, got left" in capsys.readouterr().err
+
+
+def test_the_saved_model_is_the_one_that_reached_the_target(tmp_path: Path) -> None:
+    """Running statistics of batch normalization do not follow a batch on which nobody trains any more."""
+    words = ("model._target_=ray_models.Normalized", "eval_every=2", "rounds=40", "target=0.5", "stop_at_target=true")
+    assert run_command([*INLINE, *words, f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert 2 <= summary["rounds"] < 40
+    rows = predicted(tmp_path / "run", tmp_path / "p.csv", "trust=true")[-359:]
+    loss = -np.mean([np.log(float(row[f"p{row['label']}"])) for row in rows])
+    assert loss == pytest.approx(summary["final"]["test_loss"], abs=2e-6)

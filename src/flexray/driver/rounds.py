@@ -57,7 +57,9 @@ class RoundDriver(Driver):
             embeddings, server = self._submit(record, orders, None if evaluated else absent_next, embeddings, server)
             if evaluated:
                 self._evaluate(done)
-                embeddings = self._all_groups("embed", done, absent_next) if absent_next is not None else []
+                yield from self._read(self._lookahead_after(evaluated))
+                goes_on = absent_next is not None and not self._stopping  # else running statistics would follow it
+                embeddings = self._all_groups("embed", done, absent_next) if goes_on else []
             self._save_if_due(done, limit)
             yield from self._read(0 if self._algorithm.needs_reports else self._lookahead_after(evaluated))
         yield from self._read_all(done, limit)
