@@ -242,9 +242,8 @@ def test_a_lost_node_changes_no_number(lose: Lose, nodes: Nodes, tmp_path: Path)
     assert status == 0, log
     before, after = ({part.split(": ")[0]: part for part in placed.split("; ")} for placed in PLACED.findall(log))
     assert len(before) == 3
-    assert len(after) == 2
-    (lost,) = before.keys() - after.keys()
-    assert "-party-" in before[lost]
+    assert after.keys() < before.keys()  # one or both of those that are left: what spreads does so as far as it can
+    assert any("-party-" in before[node] for node in before.keys() - after.keys())
     assert len(assert_equal(tmp_path)["failures"]) == 1
 
 
