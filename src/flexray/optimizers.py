@@ -91,23 +91,19 @@ class LocalSGD(LocalOptimizer):
     def begin(self, params: Sequence[Tensor], lr: float) -> Step:  # noqa: D102
         params = list(params)
         start = [p.detach().clone() for p in params] if self.proximal else []
-        first: list[Tensor] = []  # u_0 is autograd's, which may be one tensor for two parameters: not changed in place
-        velocity = first
+        velocity: list[Tensor] = []
         rate = self._rate_iterator(lr)
 
         def step(grads: Sequence[Tensor]) -> None:
-            nonlocal velocity, first
+            nonlocal velocity
             with torch.no_grad():
                 move = torch._foreach_add(list(grads), params, alpha=self.l2) if self.l2 else list(grads)
                 if self.momentum:
-                    if not first:
-                        velocity = first = list(move)
-                    else:
-                        if velocity is first:
-                            velocity = list(torch._foreach_mul(first, self.momentum))
-                        else:
-                            torch._foreach_mul_(velocity, self.momentum)
+                    if velocity:
+                        torch._foreach_mul_(velocity, self.momentum)
                         torch._foreach_add_(velocity, move)
+                    else:
+                        velocity = [g.clone() for g in move]
                     move = velocity
                 if self.proximal:
                     pull = torch._foreach_sub(params, start)
