@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -76,7 +77,7 @@ class Compute:
         if self.device == CPU:
             vector.numpy()[:] = array  # a third of the time that torch takes for few numbers
         else:
-            vector.copy_(self.tensor(array))
+            vector.copy_(self.tensor(np.array(array)))  # a copy, since what arrived may be read only
 
     def forward(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """Return ``function`` as it is to be called: for bf16 under autocast, with a result in float32."""

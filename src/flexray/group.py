@@ -20,7 +20,7 @@ from flexray.data.batches import Batch, BatchStream
 from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
 from flexray.participants import ParticipantSpec, Shared, peak_memory_mb
 from flexray.party import Party
-from flexray.phi import Phi
+from flexray.phi import Fusion, Phi
 from flexray.saving import under, with_more
 
 HEAD, SENT, LAST = "head.", "sent", "last_sent"
@@ -49,7 +49,7 @@ class PartyGroup:
         self._batches = shared.batches()
         self._labels_b: Tensor = self._labels[:0]
         self._blocks: tuple[FloatArray, ...] = ()
-        self._head: nn.Module = nn.Identity()
+        self._fusion = Fusion(nn.Identity(), ())
         self._head_v: Tensor = self._labels_b
         self._turns: dict[int, BatchStream] = {}
         self._sent: dict[int, FloatArray] = {}
@@ -66,8 +66,9 @@ class PartyGroup:
         Parties without labels have no use for it.
         """
         if self._knows_labels:
-            self._head = self._compute.place(self._shared.build_head(widths)).requires_grad_(False)
-            self._head_v = as_one_vector(list(self._head.parameters()))
+            head = self._compute.place(self._shared.build_head(widths)).requires_grad_(False)
+            self._head_v = as_one_vector(list(head.parameters()))
+            self._fusion = Fusion(head, widths)
 
     def keep_first(self) -> None:
         """Keep the first embeddings of all training samples, of parties that may miss rounds; change no model."""
@@ -128,7 +129,7 @@ class PartyGroup:
         self._compute.fill(self._head_v, server.state_v)
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
-        phi = Phi(self._head, blocks, self._compute)
+        phi = Phi(self._fusion, blocks, self._compute)
         block_bytes = [self._shared.block_bytes(k, block) for k, block in enumerate(blocks)]
         down_bytes = server.state_v.nbytes + sum(block_bytes)
         return self._round(
@@ -210,7 +211,7 @@ class PartyGroup:
 
     def saved(self) -> dict[str, Saved]:
         """Return all of these parties that outlives a round, embeddings of the next batch included."""
-        head = {HEAD + key: buffer.cpu().numpy() for key, buffer in self._head.named_buffers()}
+        head = {HEAD + key: buffer.cpu().numpy() for key, buffer in self._fusion.head.named_buffers()}
         sent = [{SENT: self._sent[place]} if place in self._sent else {} for place in range(len(self.parties))]
         for party, own in zip(self.parties, sent, strict=True):
             if party.index - 1 in self._last:
@@ -227,7 +228,7 @@ class PartyGroup:
             if LAST in arrays:
                 self._last[party.index - 1] = LastSent(arrays[LAST])
         head = under(saved[self.parties[0].name], HEAD)
-        for key, buffer in self._head.named_buffers():
+        for key, buffer in self._fusion.head.named_buffers():
             buffer.copy_(torch.from_numpy(np.array(head[key])))
 
     def embed_again(self, index: int, absent: Sequence[int] = ()) -> GroupReply:

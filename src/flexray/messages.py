@@ -74,6 +74,18 @@ class Report(NamedTuple):
     span_s: float = 0.0
 
 
+PlainArray = tuple[bytes, str, tuple[int, ...]]
+
+
+def _plain(array: FloatArray) -> PlainArray:
+    return array.tobytes(), array.dtype.str, array.shape
+
+
+def _array(raw: bytes, dtype: str, shape: tuple[int, ...]) -> FloatArray:
+    array: FloatArray = np.frombuffer(raw, dtype).reshape(shape)
+    return array
+
+
 @dataclass(frozen=True, slots=True)
 class GroupReply:
     """Embeddings and reports of the parties that live in one host, in party order.
@@ -88,13 +100,11 @@ class GroupReply:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as bytes and plain tuples, which pickle reads fastest: every other host does so in every round."""
-        blocks = [(block.tobytes(), block.dtype.str, block.shape) for block in self.blocks]
-        return _group_reply, (blocks, [tuple(report) for report in self.reports])
+        return _group_reply, ([_plain(block) for block in self.blocks], [tuple(report) for report in self.reports])
 
 
-def _group_reply(blocks: list[tuple[bytes, str, tuple[int, ...]]], reports: list[tuple[Any, ...]]) -> GroupReply:
-    arrays = [np.frombuffer(raw, dtype).reshape(shape) for raw, dtype, shape in blocks]
-    return GroupReply(tuple(arrays), tuple([Report(*fields) for fields in reports]))
+def _group_reply(blocks: list[PlainArray], reports: list[tuple[Any, ...]]) -> GroupReply:
+    return GroupReply(tuple([_array(*block) for block in blocks]), tuple([Report(*fields) for fields in reports]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +113,14 @@ class ServerReply:
 
     state_v: FloatArray
     report: Report
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as a :class:`GroupReply` does."""
+        return _server_reply, (_plain(self.state_v), tuple(self.report))
+
+
+def _server_reply(state_v: PlainArray, report: tuple[Any, ...]) -> ServerReply:
+    return ServerReply(_array(*state_v), Report(*report))
 
 
 @dataclass(frozen=True, slots=True)

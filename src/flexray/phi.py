@@ -25,45 +25,57 @@ Predictor = Callable[[Tensor], Tensor]
 """Maps a party's embedding [b, o_k] to the prediction of the whole model."""
 
 
+class Fusion:
+    """The process's own, frozen copy of the server's model, and what of it every party's prediction begins with.
+
+    Args:
+        head: The model; its parameters want no gradients and are changed in place only.
+        widths: Embedding widths o_1 .. o_K.
+    """
+
+    def __init__(self, head: nn.Module, widths: Sequence[int]) -> None:
+        ends = list(accumulate(widths))
+        self.head = head
+        self.spans = list(zip([0, *ends], ends, strict=False))
+        self.first, self.rest = split_linear(head)
+        self.weights_oc = [] if self.first is None else [self.first.weight[:, a:b].t() for a, b in self.spans]
+
+
 class Phi:
     """The head with the server's parameters of this round, and the embeddings of all parties.
 
     Args:
-        head: The process's own, frozen copy of the server's model.
+        fusion: The head.
         blocks: The K embedding blocks [b, o_k] that were sent.
         compute: Where the process computes.
     """
 
-    def __init__(self, head: nn.Module, blocks: Sequence[FloatArray], compute: Compute = ON_CPU) -> None:
-        self._head = head
+    def __init__(self, fusion: Fusion, blocks: Sequence[FloatArray], compute: Compute = ON_CPU) -> None:
+        self._fusion = fusion
         self._all = compute.tensor(np.concatenate(blocks, axis=1))
-        ends = list(accumulate(block.shape[1] for block in blocks))
-        self._spans = list(zip([0, *ends], ends, strict=False))
-        self._first, self._rest = split_linear(head)
         self._sum_bc: Tensor | None = None
 
     def predictor(self, party: int) -> Predictor:
         """Return the prediction as a function of the embedding of ``party`` (0-based) alone."""
-        start, end = self._spans[party]
-        if self._first is None:
-            before, after = self._all[:, :start], self._all[:, end:]
-            return lambda own_bo: self._predict(torch.cat((before, own_bo, after), dim=1))
-        return self._folded(self._first, start, end)
+        start, end = self._fusion.spans[party]
+        if self._fusion.first is not None:
+            return self._folded(self._fusion.first, self._all[:, start:end], self._fusion.weights_oc[party])
+        head, before, after = self._fusion.head, self._all[:, :start], self._all[:, end:]
 
-    def _folded(self, first: nn.Linear, start: int, end: int) -> Predictor:
-        with torch.no_grad():
-            if self._sum_bc is None:
-                self._sum_bc = functional.linear(self._all, first.weight, first.bias)
-            weight_oc = first.weight[:, start:end].t()
-            others_bc = torch.addmm(self._sum_bc, self._all[:, start:end], weight_oc, alpha=-1)
-        rest = self._rest
+        def predict(own_bo: Tensor) -> Tensor:
+            prediction: Tensor = head(torch.cat((before, own_bo, after), dim=1))
+            return prediction
+
+        return predict
+
+    def _folded(self, first: nn.Linear, sent_bo: Tensor, weight_oc: Tensor) -> Predictor:
+        if self._sum_bc is None:
+            self._sum_bc = functional.linear(self._all, first.weight, first.bias)
+        others_bc = torch.addmm(self._sum_bc, sent_bo, weight_oc, alpha=-1)
+        rest = self._fusion.rest
         if rest is None:
             return lambda own_bo: torch.addmm(others_bc, own_bo, weight_oc)
         return lambda own_bo: rest(torch.addmm(others_bc, own_bo, weight_oc))
-
-    def _predict(self, embeddings_bo: Tensor) -> Tensor:
-        prediction: Tensor = self._head(embeddings_bo)
-        return prediction
 
 
 def split_linear(head: nn.Module) -> tuple[nn.Linear | None, nn.Module | None]:

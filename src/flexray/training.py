@@ -136,7 +136,8 @@ class Trainer:
         """Return the gradients of a loss or, given the loss's gradient with respect to it, of embeddings."""
         if not output.requires_grad:  # the parameters do not reach it, e.g. all outputs were dropped
             return [torch.zeros_like(p) for p in self.params]
-        return self._clip(torch.autograd.grad(output, self.params, grad, allow_unused=True, materialize_grads=True))
+        grads = torch.autograd.grad(output, self.params, grad, allow_unused=True)
+        return self._clip([torch.zeros_like(p) if g is None else g for p, g in zip(self.params, grads, strict=True)])
 
 
 def trainable(module: nn.Module) -> list[Tensor]:
