@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexray.errors import ConfigError, UserError
+from flexray.keys import HARMLESS
 from flexray.resuming import as_json, changed_keys
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 CONFIGURATION = "configuration.json"
-HARMLESS = ("progress", "cluster", "checkpoint", "max_failures", "stall_timeout", "logger", "resume", "trust")
-"""Keys on which no result depends."""
 
 log = logging.getLogger("flexray")
 
@@ -58,7 +57,7 @@ def completed_summary(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]
         return None  # not there, or torn: the run did not end
     if not isinstance(summary, dict) or not isinstance(before, dict) or summary.get("status") != "completed":
         return None
-    changed = changed_keys(before, as_json(config), HARMLESS)
+    changed = changed_keys(before, as_json(config), (*HARMLESS, "checkpoint"))
     if changed:
         log.warning("%s holds a run that differs in %s", folder, ", ".join(changed[:5]))
         return None

@@ -20,11 +20,12 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from flexray.errors import ConfigError, RunFolderError
+from flexray.keys import HARMLESS, is_under
 from flexray.overrides import FLAGS, key_of
 
 FREE = (
-    "rounds", "epochs", "max_time", "stop_at_target", "progress", "smoothness", "cluster", "checkpoint.every",
-    "checkpoint.keep", "checkpoint.recover_every", "max_failures", "stall_timeout", "logger", "resume", "trust",
+    *HARMLESS, "rounds", "epochs", "max_time", "stop_at_target", "smoothness", "checkpoint.every", "checkpoint.keep",
+    "checkpoint.recover_every",
 )  # fmt: skip
 """Keys that may change, since no number up to here depends on them."""
 
@@ -129,7 +130,7 @@ def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any], free: Collec
     """Return the keys that differ, without those that are ``free`` to."""
     old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
     differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
-    return [key for key in differing if not any(f"{key}.".startswith(f"{name}.") for name in free)]
+    return [key for key in differing if not is_under(key, free)]
 
 
 def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:

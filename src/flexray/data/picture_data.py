@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,14 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from flexray.data.ahead import ProcessReader, Read, Reader, ThreadReader
 from flexray.data.base import SPLITS, Dataset, Features, Outline, Split
 from flexray.data.checks import check_bool, check_split, name_list
-from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Source
+from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Pictures, Source
 from flexray.data.stand_in import StandIn
 from flexray.errors import ConfigError, DataError, near_match
 from flexray.tasks import LabelArray, Task
 
 SCALES = ("unit", "imagenet")
+READERS = {"threads": ThreadReader, "processes": ProcessReader}
 
 
 class Sample(NamedTuple):
@@ -54,7 +55,8 @@ class PictureData(Dataset):
         parties: Which parties take part, by name, in this order; None: all.
         val_fraction: Part of the training samples that becomes the validation split.
         split_seed: Draws these.
-        workers: Threads of each party that read pictures; 0 reads them when they are needed.
+        workers: Threads or processes of each party that read pictures; 0 reads them when they are needed.
+        worker_kind: ``threads``, or ``processes`` of torch's DataLoader.
         batches_ahead: How many batches each party reads ahead.
         seed: Draws classes, crops and flips.
         synthetic_train: Training samples of the stand-in.
@@ -75,6 +77,7 @@ class PictureData(Dataset):
     val_fraction: float = 0.0
     split_seed: int = 0
     workers: int = 1
+    worker_kind: str = "threads"
     batches_ahead: int = 2
     seed: int = 0
     synthetic_train: int = 1600
@@ -89,8 +92,9 @@ class PictureData(Dataset):
             check_whole(key, getattr(self, key), 2)
         if self.channels not in IMAGENET or isinstance(self.channels, bool):
             raise ConfigError(f"dataset.channels: expected 1 or 3, got {self.channels!r}")
-        if self.scale not in SCALES:
-            raise ConfigError(f"dataset.scale: unknown '{self.scale}'{near_match(str(self.scale), SCALES)}")
+        for key, value, known in (("scale", self.scale, SCALES), ("worker_kind", self.worker_kind, READERS)):
+            if value not in known:
+                raise ConfigError(f"dataset.{key}: unknown '{value}'{near_match(str(value), list(known))}")
         self._size = whole_pair("size", self.size if self.size is not None else 224 if self.path else 32)
         low, high = check_range("crop_scale", self.crop_scale)
         self._crop = (low, high)
@@ -132,21 +136,18 @@ class PictureData(Dataset):
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
         """Return one party's pictures, which are read when they are asked for or announced."""
         place = self._all_parties().index(self._names()[party])
-        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="pictures") if self.workers else None
-        sources = self._sources(place)
-        return {
-            split: PictureFeatures(
-                sources[split],
-                self._look(place, split),
-                self.channels,
-                dtype,
-                normalize=self.scale == "imagenet",
-                pool=pool,
-                workers=self.workers,
-                batches_ahead=self.batches_ahead,
-            )
-            for split in SPLITS
+        pictures = {
+            split: Pictures(source, self._look(place, split), self.channels)
+            for split, source in self._sources(place).items()
         }
+        reader = self._reader(pictures)
+        normalize = self.scale == "imagenet"
+        return {split: PictureFeatures(split, pictures[split], reader, dtype, normalize) for split in SPLITS}
+
+    def _reader(self, pictures: Mapping[Split, Read]) -> Reader:
+        if not self.workers:
+            return Reader(pictures)
+        return READERS[self.worker_kind](pictures, self.workers, self.batches_ahead)
 
     def labels(self) -> Mapping[Split, LabelArray]:
         """Return the classes' numbers, in the order of their names."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -20,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flexray.data.ahead import Ahead
-from flexray.data.base import Array, IdArray
+from flexray.data.ahead import Reader
+from flexray.data.base import Array, IdArray, Split
 from flexray.data.batches import Batch
 from flexray.data.checks import reading
 from flexray.errors import DataError
@@ -39,7 +38,7 @@ TRIES = 10
 
 
 class Source(Protocol):
-    """The pictures of one split, in their own sizes; used from several threads at once."""
+    """The pictures of one split, in their own sizes; used from several threads at once, or copied to processes."""
 
     def __len__(self) -> int: ...
 
@@ -140,64 +139,68 @@ def random_box(
     return middle_box(width, height, size, 1.0)
 
 
-class PictureFeatures:
-    """One party's pictures of one split; no more of them are in memory than the batches ahead.
+@dataclass(frozen=True)
+class Pictures:
+    """Reads what one party sees of the pictures of one split: bytes [b, c, h, w].
 
     Args:
         source: The pictures.
         look: What the party sees of them.
         channels: c.
+    """
+
+    source: Source
+    look: Look
+    channels: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape (c, h, w) of one sample."""
+        return (self.channels, *self.look.part[2:])
+
+    def __call__(self, ids_b: IdArray, epoch: int) -> Tensor:
+        """Read samples as they look in an epoch."""
+        pixels = np.empty((len(ids_b), *self.shape), dtype=np.uint8)
+        for place, sample in enumerate(ids_b.tolist()):
+            pixels[place] = self.look.see(self.source.open(sample), sample, epoch)
+        return torch.from_numpy(pixels)
+
+
+class PictureFeatures:
+    """One party's pictures of one split; no more of them are in memory than the batches ahead.
+
+    Args:
+        split: Which split.
+        pictures: Its pictures.
+        reader: Reads them, as those of the party's other splits.
         dtype: Type of the tensors that :meth:`batch` returns.
         normalize: Besides dividing by 255, subtract :data:`IMAGENET`'s means and divide by its deviations.
-        pool: Threads that read ahead, or None.
-        workers: How many there are.
-        batches_ahead: How many batches are read ahead.
     """
 
     def __init__(
-        self,
-        source: Source,
-        look: Look,
-        channels: int,
-        dtype: torch.dtype,
-        normalize: bool = False,
-        pool: ThreadPoolExecutor | None = None,
-        workers: int = 1,
-        batches_ahead: int = 2,
+        self, split: Split, pictures: Pictures, reader: Reader, dtype: torch.dtype, normalize: bool = False
     ) -> None:
-        self._source = source
-        self._look = look
-        self._shape = (channels, *look.part[2:])
-        self._dtype = dtype
+        self._split, self._pictures, self._reader, self._dtype = split, pictures, reader, dtype
         self._scaling: list[Tensor] = []
         if normalize:
-            self._scaling = [torch.tensor(values, dtype=dtype).view(-1, 1, 1) for values in IMAGENET[channels]]
-        self._ahead = Ahead(self._read, pool, workers)
-        self.batches_ahead = batches_ahead
+            self._scaling = [torch.tensor(values, dtype=dtype).view(-1, 1, 1) for values in IMAGENET[pictures.channels]]
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
         """Shape (c, h, w) of one sample."""
-        return self._shape
+        return self._pictures.shape
 
     def __len__(self) -> int:
-        return len(self._source)
+        return len(self._pictures.source)
 
-    def expect(self, batches: Sequence[Batch]) -> None:
+    def expect(self, batches: Iterable[Batch]) -> None:
         """Start to read these batches."""
-        self._ahead.expect(batches)
+        self._reader.expect(self._split, batches)
 
     def batch(self, ids_b: IdArray, epoch: int) -> Tensor:
         """Return what the party sees of samples ``ids_b``, [b, c, h, w], in [0, 1] or normalized."""
-        batch = torch.from_numpy(self._ahead.take(ids_b, epoch)).to(self._dtype).div_(255)
+        batch = self._reader.take(self._split, Batch(ids_b, epoch)).to(self._dtype).div_(255)
         if not self._scaling:
             return batch
         mean, deviation = self._scaling
         return batch.sub_(mean).div_(deviation)
-
-    def _read(self, ids_b: IdArray, epoch: int) -> Array:
-        """Return bytes [b, c, h, w]."""
-        pixels = np.empty((len(ids_b), *self._shape), dtype=np.uint8)
-        for place, sample in enumerate(ids_b.tolist()):
-            pixels[place] = self._look.see(self._source.open(sample), sample, epoch)
-        return pixels

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from flexray.errors import DataError, near_match
+from flexray.keys import HARMLESS, is_under
 from flexray.report.runs import Run
 
 NAMES = ("algo", "dataset")
 CHOICES = ("speeds", "optimizer", "model", "server", "clock")
 READINGS = ("target_metric", "target", "time_unit")
-NEUTRAL = (
-    "cluster", "logger", "progress", "timeline_rounds", "checkpoint", "resume", "max_failures", "stall_timeout",
-    "trust", "smoothness",
-)  # fmt: skip
-"""Keys that cannot change a run's numbers."""
+NEUTRAL = (*HARMLESS, "checkpoint", "timeline_rounds", "smoothness")
+"""Keys that cannot change a run's numbers, nor can those below them."""
 SETTING = ("dataset", "speeds", "network", "clock", *READINGS)
 """What a run has to cope with. Within one setting runs are compared; the rest is how they cope."""
 
@@ -141,4 +139,4 @@ def _ordered(runs: Sequence[Run], values: Sequence[dict[str, Any]], over: Sequen
     below = {key for key in others if any(key.startswith(f"{t}.") for t in typed)}
     usual = {key for key in others if all(key in value for value in values)} | set(typed) | below
     keys = dict.fromkeys([*NAMES, *CHOICES, *typed, *READINGS, *others])
-    return [k for k in keys if k in usual and k not in over and k.partition(".")[0] not in NEUTRAL]
+    return [k for k in keys if k in usual and k not in over and not is_under(k, NEUTRAL)]
