@@ -5,6 +5,7 @@ Shapes: h and w = height and width of a picture.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from flexray.data.ahead import ProcessReader, Read, Reader, ThreadReader
-from flexray.data.base import SPLITS, Dataset, Features, Outline, Split
+from flexray.data.base import SPLITS, Dataset, Features, Outline, SavedModel, Split
 from flexray.data.checks import check_bool, check_split, name_list
 from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Pictures, Source
 from flexray.data.stand_in import StandIn
@@ -102,6 +103,7 @@ class PictureData(Dataset):
         if self.parties is not None:
             self.parties = name_list("dataset.parties", self.parties)
         self._listing: Listing | None = None
+        self._known: tuple[str, ...] = ()
 
     @abstractmethod
     def _list(self, root: Path) -> Listing:
@@ -131,7 +133,15 @@ class PictureData(Dataset):
         """List the folders; no picture is read."""
         sizes = {split: len(labels) for split, labels in self.labels().items()}
         source = "files" if self.path else "synthetic"
-        return Outline(self._names(), sizes, Task("cross_entropy", self._num_classes()), source)  # type: ignore[arg-type]
+        classes = tuple(self._listed()[0]) if self.path else ()
+        task = Task("cross_entropy", len(classes) or self._classes(), classes=classes)
+        return Outline(self._names(), sizes, task, source)  # type: ignore[arg-type]
+
+    def for_prediction(self, model: SavedModel) -> PictureData:
+        """Return this dataset for a saved model, whose classes keep their numbers."""
+        again = copy.copy(self)
+        again._known, again._listing = model.classes, None
+        return again
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
         """Return one party's pictures, which are read when they are asked for or announced."""
@@ -172,15 +182,12 @@ class PictureData(Dataset):
                 raise ConfigError(f"dataset.parties: there is no party '{name}'{near_match(name, known)}")
         return known if self.parties is None else tuple(self.parties)
 
-    def _num_classes(self) -> int:
-        return len(self._listed()[0]) if self.path else self._classes()
-
     def _listed(self) -> Listing:
         root = Path(self.path or "")
         if self._listing is None:
             if not root.is_dir():
                 raise DataError(f"{root}: no such folder (dataset.path)")
-            self._listing = self._list(root)
+            self._listing = renumbered(self._list(root), self._known, root)
         return self._listing
 
     def _samples(self) -> dict[Split, list[Sample]]:
@@ -215,6 +222,20 @@ class PictureData(Dataset):
         if split == "train" and self.augment:
             return Look(self._size, self._part(place), self._crop, True, self.middle, self.seed)
         return Look(self._size, self._part(place), middle=self.middle)
+
+
+def renumbered(listing: Listing, known: Sequence[str], root: Path) -> Listing:
+    """Return a listing with the class numbers of a saved model, if it has names for them; refuse other classes."""
+    classes, splits = listing
+    if not known:
+        return listing
+    for name in classes:
+        if name not in known:
+            raise DataError(f"{root}: class '{name}' is none of the saved model's{near_match(name, known)}")
+    numbers = [known.index(name) for name in classes]
+    return list(known), {
+        split: [sample._replace(label=numbers[sample.label]) for sample in samples] for split, samples in splits.items()
+    }
 
 
 def check_whole(key: str, value: Any, low: int) -> int:
