@@ -14,6 +14,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
 
 Ids = Callable[[int], Tensor]
 """Sample IDs of a batch, given its number."""
@@ -290,3 +291,10 @@ class GatedHead(nn.Module):
 
     def forward(self, embeddings: Tensor) -> Tensor:
         return self.out(self.norm(embeddings) * torch.sigmoid(self.gate(embeddings * embeddings)))
+
+
+class WeightNormHead(nn.Sequential):
+    """A server model whose first layer is linear with a weight that is computed from parameters."""
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(weight_norm(nn.Linear(in_features, out_features)))

@@ -99,6 +99,20 @@ def rounds_of(records: list[Any]) -> list[RoundRecord]:
     return [record for record in records if isinstance(record, RoundRecord)]
 
 
+def test_what_features_draw_depends_on_the_party_and_the_round_alone(compose):
+    """Also beside a model that draws nothing."""
+    job = compose("flex")
+    batch = job.experiment.shared.batches().batch(3)
+    sent = []
+    for before in (1, 2):
+        party = Party(job.experiment.parties[0], job.experiment.shared)
+        load = party._features["train"].batch
+        party._features["train"].batch = lambda *args, load=load: load(*args) + torch.rand(1)
+        torch.manual_seed(before)
+        sent.append(party.embed(batch, 3))
+    assert sent[0].tolist() == sent[1].tolist()
+
+
 def test_flex_with_one_iteration_each_is_pbcd(digests):
     one = digests("flex", "speeds=uniform", "timeout=1")
     assert one == digests("pbcd")

@@ -19,7 +19,7 @@ from flexray.experiment import Experiment
 from flexray.messages import Ended, RoundRecord
 from flexray.party import Party
 from flexray.phi import split_linear
-from reference import GatedHead, Pace, Rates, Row, Rule, World, run_rounds, run_vafl
+from reference import GatedHead, Pace, Rates, Row, Rule, WeightNormHead, World, run_rounds, run_vafl
 
 ROUNDS, EVENTS, BATCH, SEED = 20, 60, 5, 3
 LR = (0.05, 0.1, 0.02, 0.08)
@@ -36,7 +36,8 @@ RULES = {
 LINEAR = {"_target_": "flexray.models.Linear"}
 MLP = {"_target_": "flexray.models.MLP", "hidden": [5], "activation": "tanh"}
 GATED = {"_target_": "reference.GatedHead"}
-SERVERS = {"linear": LINEAR, "mlp": MLP, "not foldable": GATED}
+NORMED = {"_target_": "reference.WeightNormHead"}
+SERVERS = {"linear": LINEAR, "mlp": MLP, "not foldable": GATED, "weight norm": NORMED}
 MODELS = {
     "a": {"_target_": "flexray.models.MLP", "hidden": [4], "activation": "tanh", "out_features": 2},
     "b": MLP,
@@ -216,15 +217,16 @@ def test_batches_without_the_short_one_and_with_replacement(compose_job, run_inl
 
 
 def test_the_servers_above_are_of_both_kinds():
-    """Two whose first layer flexray folds, one that it must send through whole."""
+    """Two whose first layer flexray folds, others that it must send through whole."""
     heads = [
         models.Linear(3, 2),
         models.MLP(3, 2),
         nn.Sequential(nn.Linear(3, 2)),
         GatedHead(3, 2),
         nn.Sequential(nn.Tanh()),
+        WeightNormHead(3, 2),
     ]
-    assert [split_linear(head)[0] is not None for head in heads] == [True, True, True, False, False]
+    assert [split_linear(head)[0] is not None for head in heads] == [True, True, True, False, False, False]
     assert split_linear(heads[0]) == (heads[0], None)
     first, rest = split_linear(heads[1])
     x = torch.ones(4, 3)

@@ -134,8 +134,7 @@ class Party:
         which only evaluations use, follow this pass and every local iteration.
         """
         with blame(self.name, f"round {index + 1}"), torch.set_grad_enabled(self._is_pure):
-            if not self._is_pure:
-                seed_torch(self._seed, self.index, "embed", index)
+            seed_torch(self._seed, self.index, "embed", index)
             self._batch = self._load("train", batch)
             embedding_bo = self._forward(self._batch)
             self._sent = embedding_bo if self._is_pure else None

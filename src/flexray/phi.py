@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import TypeGuard
 
 import numpy as np
 import torch
@@ -81,15 +82,21 @@ class Phi:
 def split_linear(head: nn.Module) -> tuple[nn.Linear | None, nn.Module | None]:
     """Return (first linear layer, the rest) of a head that begins with one; (None, None) of any other.
 
-    Only a linear layer itself and a Sequential whose first entry is one qualify, without hooks or own ``forward``.
+    Only a linear layer itself and a Sequential whose first entry is one qualify, without hooks or own ``forward``, and
+    with a weight that is a parameter, not computed from others as by ``weight_norm``.
     """
-    if isinstance(head, nn.Linear) and _is_plain(head, nn.Linear):
+    if _is_plain_linear(head):
         return head, None
     if isinstance(head, nn.Sequential) and _is_plain(head, nn.Sequential) and len(head):
         first = head[0]
-        if isinstance(first, nn.Linear) and _is_plain(first, nn.Linear):
+        if _is_plain_linear(first):
             return first, nn.Sequential(*list(head)[1:]) if len(head) > 1 else None  # head[1:] would call a subclass
     return None, None
+
+
+def _is_plain_linear(module: nn.Module) -> TypeGuard[nn.Linear]:
+    has_own = {"weight", "bias"} <= module._parameters.keys()
+    return has_own and isinstance(module, nn.Linear) and _is_plain(module, nn.Linear)
 
 
 def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
