@@ -5,6 +5,7 @@ Shapes: n = samples of a split, o_k = embedding width of party k.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from flexray.data.base import Dataset, Outline
 from flexray.data.batches import BatchStream
 from flexray.devices import ON_CPU, Compute
-from flexray.errors import FlexrayError, ParticipantError
+from flexray.errors import ConfigError, FlexrayError, ParticipantError
 from flexray.messages import FloatArray, State
 from flexray.models import ModuleFactory, build_module
 from flexray.optimizers import LocalOptimizer
@@ -153,6 +154,24 @@ def blame(participant: str, phase: str) -> Iterator[None]:
     except Exception as error:
         cause = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ParticipantError(participant, phase, cause, traceback.format_exc()) from error
+
+
+def check_one_sample(participant: str, model: nn.Module, inputs: Sequence[Tensor]) -> None:
+    """Refuse batches of one sample where the model's batch normalization cannot train on one.
+
+    Args:
+        participant: Whose model.
+        model: In which nothing is changed.
+        inputs: What it is called with; the first sample is tried.
+    """
+    if not any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
+        return
+    try:
+        copy.deepcopy(model).train()(*(part[:1] for part in inputs))
+    except ValueError as error:
+        raise ConfigError(
+            f"dataset.batch_size: batch normalization of {participant} cannot train on one sample; expected at least 2"
+        ) from error
 
 
 def get_state(module: nn.Module) -> State:

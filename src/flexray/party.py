@@ -18,7 +18,7 @@ from flexray.data.batches import Batch, BatchStream
 from flexray.errors import ConfigError, DataError, ParticipantError
 from flexray.messages import FloatArray, Order, Report, Saved, State
 from flexray.models import CNN, MLP, Linear, build_module, takes
-from flexray.participants import ParticipantSpec, Shared, blame, digest, get_state, set_state
+from flexray.participants import ParticipantSpec, Shared, blame, check_one_sample, digest, get_state, set_state
 from flexray.phi import Phi
 from flexray.saving import load, save, with_more
 from flexray.seeds import seed_torch
@@ -71,7 +71,7 @@ class Party:
         self._wire = shared.wire(self.index - 1)
         self._edits_input = False
         self._is_pure = False
-        self.width = self._probe()
+        self.width = self._probe(shared, spec.frozen)
         self._trains = not spec.frozen
         self.model.train(self._trains)
         self._trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
@@ -85,12 +85,14 @@ class Party:
             if found != expected:
                 raise DataError(f"party '{self.name}': {split} has {found} rows, expected {expected}")
 
-    def _probe(self) -> int:
+    def _probe(self, shared: Shared, frozen: bool) -> int:
         """Return the embedding width, from a forward pass on two samples; also see what the pass changes."""
         size = min(2, len(self._features["train"]))
         with blame(self.name, "a first forward pass"), torch.no_grad():
             seed_torch(self._seed, self.index, "probe")
             x = self._load("train", Batch(np.arange(size), 0))
+            if shared.batch_size == 1 and not frozen:
+                check_one_sample(self.name, self.model, x)
             if self._flatten and len(x) > 1:
                 kind = type(self.model).__name__
                 raise ConfigError(f"{self.name}: {kind} takes one vector a sample; its data needs a sequence model")

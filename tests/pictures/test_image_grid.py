@@ -129,6 +129,35 @@ def test_classes_of_a_list_or_drawn_by_the_seed(tmp_path):
     assert (len(drawn[0]), drawn[0]) == (5, sorted(drawn[0]))
 
 
+def test_a_class_list_takes_names_with_spaces_and_signs_and_what_follows_a_name(tmp_path):
+    folder = image_folder(tmp_path / "data", classes=5)
+    names = ["golden retriever", "no. 3 #2", "n02", "n03"]
+    for split in ("train", "val"):
+        for old, new in (("n00", names[0]), ("n01", names[1])):
+            (folder / split / old).rename(folder / split / new)
+    (tmp_path / "list.txt").write_text(
+        "golden retriever  # a dog\nno. 3 #2\n\n# all others:\nn03 tench, Tinca\n n02 # x\n"
+    )
+    listed = ImageGrid(folder, size=8, class_list=tmp_path / "list.txt")
+    assert listed.outline().task.classes == tuple(sorted(names))
+
+
+@pytest.mark.parametrize(("grid", "size"), [([2, 3], (224, 222)), ([1, 5], (224, 220)), ([2, 2], (224, 224))])
+def test_the_usual_size_gives_way_to_the_grid(tmp_path, grid, size):
+    features = ImageGrid(image_folder(tmp_path), grid=grid).features(0, torch.float32)["test"]
+    assert features.sample_shape == (3, size[0] // grid[0], size[1] // grid[1])
+
+
+def test_a_palette_with_transparency_is_read_without_a_warning(tmp_path):
+    folder = image_folder(tmp_path)
+    file = sorted((folder / "val" / "n00").iterdir())[0]
+    palette = Image.fromarray(noise(1)).quantize(8)
+    palette.save(file, transparency=bytes([0, 100, 255]))
+    dataset = ImageGrid(folder, size=8, grid=[1, 1], scale="unit", middle=1.0)
+    batch = dataset.features(0, torch.float32)["test"].batch(np.array([0]), 0)
+    assert np.array_equal((batch[0] * 255).round().numpy().transpose(1, 2, 0), np.asarray(palette.convert("RGB")))
+
+
 def test_parties_may_be_chosen(tmp_path):
     dataset = ImageGrid(image_folder(tmp_path), size=8, parties=["lower_right", "upper_left"])
     assert dataset.outline().parties == ("lower_right", "upper_left")

@@ -40,15 +40,17 @@ def test_depth_50_has_the_parameters_of_he_et_al():
     assert sum(p.numel() for p in model.parameters()) == 25_557_032
 
 
-@pytest.mark.parametrize("name", ["w.pth", "w.safetensors", "parallel.pth"])
+@pytest.mark.parametrize("name", ["w.pth", "w.safetensors", "parallel.pth", "old.pth"])
 def test_pretrained_weights_but_for_the_last_layer(pretrained, name):
     folder, state = pretrained
+    torch.save({key: value for key, value in state.items() if "num_batches" not in key}, folder / "old.pth")
     torch.manual_seed(5)
     plain = ResNet(SHAPE, 7)
     torch.manual_seed(5)
     model = ResNet(SHAPE, 7, weights=folder / name)
     own = model.net.state_dict()
-    assert all(torch.equal(own[key], value) for key, value in state.items() if not key.startswith("fc."))
+    kept = [key for key in state if not key.startswith("fc.") and not (name == "old.pth" and "num_batches" in key)]
+    assert all(torch.equal(own[key], state[key]) for key in kept)
     assert torch.equal(model.net.fc.weight, plain.net.fc.weight)
 
 
@@ -76,6 +78,10 @@ class Hostile:
         ({"depth": 34, "weights": "w.pth"}, "w.pth: 'layer1.2.conv1.weight' does not fit; expected the weights of"),
         ({"depth": 50, "weights": "w.safetensors"}, "does not fit; expected the weights of torchvision's resnet50"),
         ({"weights": "other.pth"}, "other.pth: holds no 'conv1.weight'; expected weights of a torchvision ResNet"),
+        (
+            {"weights": "number.pth"},
+            "number.pth: 'bn1.weight' does not fit; expected the weights of torchvision's resnet18",
+        ),
         ({"weights": "cut.pth"}, "cut.pth: cannot be read; expected weights"),
         ({"weights": "cut.safetensors"}, "cut.safetensors: cannot be read; expected weights"),
         ({"weights": "hostile.pth"}, "hostile.pth: cannot be read; expected weights"),
@@ -84,6 +90,7 @@ class Hostile:
 def test_mistakes_are_named_and_nothing_in_a_file_is_run(pretrained, arguments, words):
     folder, _ = pretrained
     torch.save(nn.Linear(2, 2).state_dict(), folder / "other.pth")
+    torch.save({**torch.load(folder / "w.pth"), "bn1.weight": 3}, folder / "number.pth")
     for name in ("w.pth", "w.safetensors"):
         (folder / name.replace("w.", "cut.")).write_bytes((folder / name).read_bytes()[:5000])
     (folder / "hostile.pth").write_bytes(pickle.dumps({"conv1.weight": Hostile()}))
@@ -108,6 +115,19 @@ def test_a_last_batch_of_one_sample_under_batch_normalization(compose_job, run_i
     ended = run_with(compose_job, run_inline, 9, 257 if model == "strided_cnn" else 5, f"model={model}", f"algo={algo}")
     assert ended[-1].divergence is None
     assert ended[-2].metrics["test_loss"] > 0
+
+
+@pytest.mark.parametrize("model", ["resnet", "strided_cnn"])
+def test_batches_of_one_sample_are_refused_where_batch_normalization_cannot_train_on_them(
+    compose_job, run_inline, model
+):
+    words = f"model={model}", "dataset.batch_size=1"
+    if model == "strided_cnn":  # pictures of 8 x 8 end as several positions of a channel
+        assert run_with(compose_job, run_inline, 4, 2, *words)[-1].divergence is None
+        return
+    message = r"^dataset.batch_size: batch normalization of view_01 cannot train on one sample; expected at least 2$"
+    with pytest.raises(ConfigError, match=message):
+        run_with(compose_job, run_inline, 4, 2, *words)
 
 
 def test_an_evaluation_of_one_sample_and_of_a_chunk_more(compose_job):

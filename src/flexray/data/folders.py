@@ -60,8 +60,8 @@ def chosen_classes(names: Sequence[str], class_list: str | None, count: int | No
         return sorted(generator(seed, "classes").choice(sorted(names), size=count, replace=False).tolist())
     file = Path(class_list)
     with reading(file, "a list with the name of a class folder in each line"):
-        lines = [line.split("#")[0].split() for line in file.read_text(encoding="utf-8").splitlines()]
-    listed = [words[0] for words in lines if words]
+        lines = file.read_text(encoding="utf-8").splitlines()
+    listed = [name for line in lines if (name := _named_by(line, names))]
     for name in listed:
         if name not in names:
             raise ConfigError(f"dataset.class_list: {file} names '{name}', which has no folder{_hint(name, names)}")
@@ -69,6 +69,12 @@ def chosen_classes(names: Sequence[str], class_list: str | None, count: int | No
         twice = next((name for name in listed if listed.count(name) > 1), "")
         raise ConfigError(f"dataset.class_list: {file} " + (f"names '{twice}' twice" if twice else "names no class"))
     return sorted(listed)
+
+
+def _named_by(line: str, names: Collection[str]) -> str:
+    """Return the class that a line names: all of it, or what comes before a comment, or its first word."""
+    bare = line.split("#")[0].strip()
+    return next((name for name in (line.strip(), bare, bare.partition(" ")[0]) if name in names), bare)
 
 
 def _hint(name: str, names: Collection[str]) -> str:

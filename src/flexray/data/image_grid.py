@@ -41,8 +41,11 @@ class ImageGrid(PictureData):
         self._grid = whole_pair("grid", self.grid)
         if self.num_classes is not None:
             check_whole("num_classes", self.num_classes, 2)
+        if self.size is None:  # the nearest below the usual one that has such parts
+            height, width = (pixels - pixels % parts for pixels, parts in zip(self._size, self._grid, strict=True))
+            self._size = height, width
         for parts, pixels in zip(self._grid, self._size, strict=True):
-            if pixels % parts:
+            if pixels % parts or not pixels:
                 raise ConfigError(
                     f"dataset.grid: {list(self._grid)} does not divide pictures of {self._size[0]} x {self._size[1]}"
                     " pixels (dataset.size)"

@@ -68,7 +68,9 @@ class Files:
         file = Path(self._files[sample])
         try:
             with reading(file, "a picture"), Image.open(file) as picture:
-                mode, converted = picture.mode, picture.convert(self._mode)
+                mode = picture.mode
+                warns = mode == "P" and "transparency" in picture.info  # unless it becomes RGBA first
+                converted = (picture.convert("RGBA") if warns else picture).convert(self._mode)
         except (SyntaxError, struct.error, IndexError, Image.DecompressionBombError) as error:  # Pillow's own
             raise DataError(f"{file}: cannot be read as a picture ({' '.join(str(error).split())})") from error
         if mode[0] in "IF":

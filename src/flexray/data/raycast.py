@@ -98,8 +98,9 @@ def corners(mesh: Mesh, up: str) -> FloatArray:
     corners_fc3 = mesh.vertices_v3[mesh.triangles_f3]
     corners_fc3 = np.roll(corners_fc3, {"z": 0, "y": 1, "x": 2}[up], axis=2)
     low, high = corners_fc3.min(axis=(0, 1)), corners_fc3.max(axis=(0, 1))
-    corners_fc3 = corners_fc3 - (low + high) / 2
-    radius = np.sqrt((corners_fc3**2).sum(axis=2).max())
+    with np.errstate(over="ignore", invalid="ignore"):
+        corners_fc3 = corners_fc3 - (low + high) / 2
+        radius = np.sqrt((corners_fc3**2).sum(axis=2).max())
     if not 0 < radius < math.inf:
         raise DataError(f"its corners are all one point, or too far apart; expected a surface, got extent {radius:g}")
     scaled_fc3: FloatArray = (corners_fc3 / radius).astype(np.float32)

@@ -16,6 +16,8 @@ from flexray.errors import ConfigError, DataError
 from flexray.models.cnn import picture_shape
 
 DEPTHS = (18, 34, 50, 101, 152)
+COUNTER = "num_batches_tracked"
+"""Of batch normalization; files from before it existed lack it, and nothing here reads it."""
 
 
 class ResNet(nn.Module):
@@ -65,8 +67,10 @@ class ResNet(nn.Module):
         if self._picture[0] == 1 and state["conv1.weight"].shape[1:2] == (3,):
             state["conv1.weight"] = state["conv1.weight"].sum(dim=1, keepdim=True)
         own = {key: value for key, value in self.net.state_dict().items() if not key.startswith("fc.")}
+        counters = {key: value for key, value in own.items() if key.endswith(COUNTER)}
+        state = {**counters, **state}
         for key in [*own, *state]:
-            if key not in state or key not in own or own[key].shape != state[key].shape:
+            if key not in state or key not in own or own[key].shape != getattr(state[key], "shape", None):
                 raise DataError(f"{file}: '{key}' does not fit; expected the weights of torchvision's resnet{depth}")
         self.net.load_state_dict(state, strict=False)
 
@@ -84,7 +88,7 @@ def _read(file: Path) -> Mapping[str, Any]:
         else:
             state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a damaged file makes the readers raise
-        raise DataError(f"{file}: cannot be read; {expected} ({str(error).splitlines()[0]})") from error
+        raise DataError(f"{file}: cannot be read; {expected} ({type(error).__name__})") from error
     state = state.get("state_dict", state) if isinstance(state, Mapping) else {}
     if not isinstance(state, Mapping) or not isinstance(
         state.get("conv1.weight", state.get("module.conv1.weight")), Tensor
