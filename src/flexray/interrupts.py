@@ -11,6 +11,8 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+JOIN_S = 1.0
+"""Longest wait for the thread, which is idle or is calling ``stop``."""
 
 log = logging.getLogger("flexray")
 
@@ -35,6 +37,8 @@ class Interrupts:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._told.put(False)
+        if self._thread is not None:  # one that outlives the interpreter may bring the process down
+            self._thread.join(JOIN_S)
 
     def arm(self, stop: Callable[[], None]) -> None:
         """From now on the first signal calls ``stop``, in a thread of its own; also if Ray took the signals over."""

@@ -41,3 +41,10 @@ def test_the_second_signal_ends_at_once_and_handlers_are_given_back() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_nothing_runs_on_afterwards() -> None:
+    for _ in range(20):
+        with Interrupts() as interrupts:
+            interrupts.arm(lambda: None)
+        assert "flexray-stop" not in [thread.name for thread in threading.enumerate()]
