@@ -74,6 +74,10 @@ class CheckpointStore:
         self._storage.write(f"round-{snapshot.round}.json", sealed.encode())
         self._prune()
 
+    def probe(self) -> None:
+        """Refuse a place that cannot be written, before anything is computed."""
+        self._storage.probe()
+
     def clear(self) -> None:
         """Delete what an earlier run left."""
         for name in self._storage.names():

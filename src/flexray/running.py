@@ -84,10 +84,7 @@ class Execution:
     interrupted: bool = False
 
     def __post_init__(self) -> None:
-        safety = self.job.safety
-        self._store: CheckpointStore | None = None
-        if safety.saves is not None:
-            self._store = CheckpointStore(open_storage(safety.address(self.folder)), safety.keep)
+        self._store = checkpoint_store(self.job, self.folder)
         self._written: Future[None] = Future()
         self._written.set_result(None)
         self._latest: tuple[Snapshot | None, Mark] = (None, {})
@@ -177,13 +174,25 @@ class Execution:
             log.warning("back at round %d, %.1f s lost", at, lost_s)
 
 
+def checkpoint_store(job: Job, folder: Path) -> CheckpointStore | None:
+    """Return where the checkpoints of the run in ``folder`` are; None if it has none."""
+    safety = job.safety
+    return None if safety.saves is None else CheckpointStore(open_storage(safety.address(folder)), safety.keep)
+
+
 def _store(store: CheckpointStore, checkpoint: Checkpoint, folder: Path) -> None:
-    """Bring to disk what the run folder has until now, then the checkpoint that counts on it."""
+    """Bring to disk what the run folder has until now, then the checkpoint that counts on it.
+
+    One that cannot be written, as on a full disk, is no reason to lose what is computed: the run goes on without it.
+    """
     for path in (folder / name for name in ("rounds.csv", "evals.csv", "timeline.json")):
         if path.exists():
             with path.open("rb") as file:
                 os.fsync(file.fileno())
-    store.write(checkpoint)
+    try:
+        store.write(checkpoint)
+    except RunFolderError as error:
+        log.warning("%s; there is no checkpoint of round %d", error, checkpoint.snapshot.round)
 
 
 def _what_is_left(snapshot: Snapshot) -> Ended:
@@ -201,9 +210,10 @@ def last_checkpoint(job: Job, folder: Path, config: Mapping[str, Any]) -> Checkp
     Raises:
         flexray.errors.UserError: It cannot go on, or not with this configuration.
     """
-    if job.safety.saves is None:
+    store = checkpoint_store(job, folder)
+    if store is None:
         raise ConfigError("resume: a run on clock=wall cannot be resumed: its seconds do not come again")
-    found = CheckpointStore(open_storage(job.safety.address(folder)), job.safety.keep).newest()
+    found = store.newest()
     if found is None:
         if (folder / "summary.json").exists():
             raise RunFolderError(f"{folder}: it has no checkpoint to go on from")

@@ -151,8 +151,10 @@ class Session:
 
     def _checkpoint(self, job: Job, folder: Path, config: dict[str, Any]) -> Checkpoint | None:
         """Return where the job goes on, if it does not begin."""
-        from flexray.running import last_checkpoint
+        from flexray.running import checkpoint_store, last_checkpoint
 
+        if (store := checkpoint_store(job, folder)) is not None:
+            store.probe()
         if self._resume is not None:
             return last_checkpoint(job, folder, config)
         return checkpoint_if_any(job, folder, config) if config["resume"] == AUTO else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from flexray.errors import RunFolderError
@@ -31,6 +33,11 @@ class Storage(ABC):
     def delete(self, name: str) -> None:
         """Delete a file."""
 
+    def probe(self) -> None:
+        """Write a file and delete it, to know at once whether the place can be used."""
+        self.write("probe", b"probe")
+        self.delete("probe")
+
 
 class LocalStorage(Storage):
     """A folder of this machine."""
@@ -41,32 +48,46 @@ class LocalStorage(Storage):
     def write(self, name: str, content: bytes) -> None:  # noqa: D102
         path = self._folder / name
         temporary = path.with_name(f"{name}.tmp")
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
+        with self._told("written", path):
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                _write_through(temporary, content)
+                os.replace(temporary, path)
+            except OSError:
+                with suppress(OSError):
+                    temporary.unlink()  # half a file, which a full disk has no room for
+                raise
             handle = os.open(self._folder, os.O_RDONLY)
             try:
                 os.fsync(handle)  # the new name, too
             finally:
                 os.close(handle)
-        except OSError as error:
-            raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
 
     def read(self, name: str) -> bytes:  # noqa: D102
-        try:
+        with self._told("read", self._folder / name):
             return (self._folder / name).read_bytes()
-        except OSError as error:
-            raise RunFolderError(f"{self._folder / name}: cannot be read: {error.strerror}") from error
 
     def names(self) -> list[str]:  # noqa: D102
-        return [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
+        with self._told("listed", self._folder):
+            return [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
 
     def delete(self, name: str) -> None:  # noqa: D102
-        (self._folder / name).unlink(missing_ok=True)
+        with self._told("deleted", self._folder / name):
+            (self._folder / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def _told(self, what: str, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunFolderError(f"checkpoint.dir: {path}: cannot be {what}: {error.strerror}") from error
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 class RemoteStorage(Storage):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -138,6 +140,39 @@ def test_checkpoints_may_be_at_any_address(start: Start, tmp_path: Path) -> None
         assert run_command([f"resume={tmp_path / name}", "rounds=30"]) == 0
         assert_same(tmp_path / name, tmp_path / "undisturbed")
     assert len(list((tmp_path / "elsewhere").glob("near-*/round-*.json"))) == 2
+
+
+@pytest.mark.parametrize("place", ["{}/file/below", "{}/file", "file://{}/file/below", "nowhere://runs"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_computed(
+    place: str, start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    assert start(tmp_path / "run", f"checkpoint.dir={place.format(tmp_path)}") == 2
+    said = "".join(capsys.readouterr())
+    assert said.startswith("flexray: checkpoint.dir: ")
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run" / "rounds.csv").exists()
+
+
+def test_a_checkpoint_that_cannot_be_written_on_the_way_costs_nothing_but_itself(
+    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on_a_full_disk(path: Path, content: bytes) -> None:
+        path.write_bytes(content[:3])
+        if path.name.startswith(("round-8", "round-12")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        path.write_bytes(content)
+
+    assert start(tmp_path / "undisturbed") == 0
+    monkeypatch.setattr("flexray.storage._write_through", on_a_full_disk)
+    assert start(tmp_path / "run", "rounds=12", "checkpoint.every=4") == 0
+    said = capsys.readouterr().out
+    assert re.findall(r"No space left on device; there is no checkpoint of round (\d+)", said) == ["8", "12"]
+    assert summary(tmp_path / "run")["rounds"] == 12
+    left = sorted(path.name for path in (tmp_path / "run" / "checkpoints").glob("*.*"))
+    assert left == ["round-4.json", "round-4.safetensors"]
+    assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 0
+    assert_same(tmp_path / "run", tmp_path / "undisturbed")
 
 
 @pytest.mark.parametrize("damage", ["torn", "edited", "gone", "json"])
