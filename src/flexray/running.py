@@ -93,15 +93,15 @@ class Execution:
 
     def run(self, since: Checkpoint | None) -> None:
         """Run the job to its end, from a checkpoint or from the beginning."""
-        if since is None and self._store is not None:
-            self._store.clear()
         with ThreadPoolExecutor(1) as self._writer, Interrupts() as interrupts:
-            self._latest = (since.snapshot if since else None, self.watching.mark())
+            self._latest = (since.snapshot, since.marks) if since else (None, self.watching.mark())
             try:
                 for record in self._records():
                     if isinstance(record, Started):
                         interrupts.arm(self.place.stop)
                     self._note(record)
+                    if isinstance(record, Started) and self._store is not None and self._latest[0] is None:
+                        self._store.clear()  # what an earlier run left in this folder
                 self._written.result()
             finally:
                 self.interrupted = interrupts.seen

@@ -110,7 +110,7 @@ class Session:
         log.error("flexray: %s%s", self._job, one_line(line))
 
     def _run(self, cfg: DictConfig, chosen: Any) -> dict[str, Any]:
-        from flexray.observers.base import Observers
+        from flexray.observers.base import Late
         from flexray.observers.summary import SummaryObserver, summary_table, write_summary
         from flexray.observers.terminal import announce_end
         from flexray.running import Execution
@@ -123,12 +123,7 @@ class Session:
             record_configuration(folder, cfg, list(chosen.overrides.task))
         summaries = SummaryObserver(job)
         place = self._place(job)
-        trackers = _trackers(cfg, chosen, job)  # before files are opened: one may be refused
-        observers = [*trackers, *_observers(job, folder, since is not None, self._is_copy, self._progress)]
-        watching = Observers([summaries, *observers, *self._metrics(job)])
-        if since is not None:
-            watching.rewind(since.marks)
-        forget(folder)
+        watching = Late(lambda: self._watch(plain, chosen, job, summaries, since))
         run = Execution(job, place, watching, folder, as_json(plain))
         try:
             run.run(since)
@@ -148,6 +143,25 @@ class Session:
             Console().print(summary_table(summary, folder))
         self._say_how_to_go_on(summary, run.interrupted, folder)
         return summary
+
+    def _watch(
+        self, config: dict[str, Any], chosen: Any, job: Job, summaries: Observer, since: Checkpoint | None
+    ) -> Observer:
+        """Return what watches a run that begins, or goes on, now."""
+        from flexray.observers.base import Observers
+        from flexray.observers.chosen import chosen_trackers, usual_observers
+        from flexray.observers.folder import discard
+
+        folder = Path(chosen.runtime.output_dir)
+        trackers = chosen_trackers(config, job, folder, Path(chosen.runtime.cwd))  # before files: one may be refused
+        forget(folder)
+        if since is None:
+            discard(folder)
+        files = usual_observers(job, folder, since is not None, self._is_copy, self._progress)
+        watching = Observers([summaries, *trackers, *files, *self._metrics(job)])
+        if since is not None:
+            watching.rewind(since.marks)
+        return watching
 
     def _checkpoint(self, job: Job, folder: Path, config: dict[str, Any]) -> Checkpoint | None:
         """Return where the job goes on, if it does not begin."""
@@ -185,9 +199,10 @@ class Session:
         """Return what feeds the monitoring of the Ray cluster that the job runs on."""
         if job.cluster.kind == "inline":
             return []
+        from flexray.observers.chosen import run_name
         from flexray.observers.cluster_metrics import ClusterMetrics
 
-        return [ClusterMetrics(self._cluster.instruments, _run_name(job))]
+        return [ClusterMetrics(self._cluster.instruments, run_name(job))]
 
     def _leave_cluster(self) -> None:
         if self._cluster is not None:
@@ -244,46 +259,3 @@ def _build(cfg: DictConfig, chosen: Any, resume: Resume | None) -> tuple[Job, di
             runs_as = [f"{name} as {machine}" for name, machine in speeds.machines.items()]
             log.info("machines of %s: %s%s", speeds.source, ", ".join(runs_as[:8]), ", ..." if len(runs_as) > 8 else "")
     return job, whole
-
-
-def _trackers(cfg: DictConfig, chosen: Any, job: Job) -> list[Observer]:
-    """Return what hands the run to an experiment tracker, if one was chosen."""
-    if cfg.logger.kind == "none":
-        return []
-    from flexray.observers.trackers import make_tracker
-    from flexray.observers.tracking import TrackingObserver
-    from flexray.report.reading import flatten
-
-    plain: Any = OmegaConf.to_container(cfg, resolve=True)
-    params = {"name": _run_name(job), **flatten(plain)}
-    folder, base_dir = Path(chosen.runtime.output_dir), Path(chosen.runtime.cwd)
-    return [TrackingObserver(make_tracker(plain["logger"], folder, base_dir, params))]
-
-
-def _run_name(job: Job) -> str:
-    return f"{job.algo}-{job.dataset}-{job.experiment.shared.seed}"
-
-
-def _observers(job: Job, folder: Path, keep: bool, quiet: bool, sweep: SweepProgress | None) -> list[Observer]:
-    """Return what writes the run folder and, unless ``quiet``, shows progress; ``keep``: files go on as they are."""
-    from flexray.observers.folder import ModelObserver, TableObserver
-    from flexray.observers.terminal import ProgressObserver
-    from flexray.observers.timeline import TimelineObserver
-
-    x = job.experiment
-    observers: list[Observer] = [
-        TableObserver(folder, keep),
-        TimelineObserver(folder, job.timeline_rounds, x.time_unit, keep),
-        ModelObserver(folder),
-    ]
-    if job.smoothness:
-        from flexray.observers.constraint import ConstraintObserver
-
-        optimizers = [spec.optimizer for spec in (*x.parties, x.shared.server)]
-        observers.append(ConstraintObserver(job.smoothness, optimizers))
-    if job.progress and not quiet:
-        bars = sweep.bars if sweep else None
-        observers.append(ProgressObserver(x.target.metric, x.limits.max_time, x.time_unit, shared=bars))
-    if sweep:
-        observers.append(sweep)
-    return observers

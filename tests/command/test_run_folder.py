@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from conftest import save_bundle
+from flexray.predict import run_command as predict
 from flexray.run import run_command
 
 SHORT = ("cluster=inline", "progress=false", "rounds=3", "eval_train=false")
@@ -161,6 +162,42 @@ def test_the_run_ends_at_the_first_limit(tmp_path: Path) -> None:
     last = rows(by_target / "evals.csv")[-1]
     assert float(last["test_top1"]) >= 0.5
     assert int(last["round"]) == len(rows(by_target / "rounds.csv")) < 100
+
+
+REFUSED = {
+    "by the configuration": ("dataset.batch_size=0",),
+    "by a class of the user": ("model._target_=torch.nn.Bilinear",),
+    "by the driver, which knows what bytes take": ("rounds=null", "max_time=31", "network.bandwidth=1"),
+    "by a tracker": ("logger=wandb", "logger.kind=wombat"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED)
+def test_a_run_that_is_refused_leaves_the_results_that_are_in_its_folder(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    run(tmp_path)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file() and ".hydra" not in p.parts}
+    del before[tmp_path / "run.log"]
+    assert run_command([*SHORT, f"hydra.run.dir={tmp_path}", *words]) != 0
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_a_run_that_begins_in_a_used_folder_leaves_nothing_of_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path, "checkpoint.every=1")
+
+    def killed(*args: Any) -> None:
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr("flexray.observers.folder.TableObserver._round_row", killed)
+    assert run_command([*SHORT, f"hydra.run.dir={tmp_path}", "seed=7"]) == 1
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    hydra = {f".hydra/{name}.yaml" for name in ("config", "hydra", "overrides")}
+    assert left == {"rounds.csv", "evals.csv", "timeline.json", "run.log", *hydra}
+    assert len((tmp_path / "rounds.csv").read_text().splitlines()) == 1
+    assert predict([str(tmp_path), "-o", str(tmp_path / "p.csv")]) == 2
 
 
 def test_the_saved_model_is_the_one_that_was_digested(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flexray.messages import Record
@@ -32,6 +32,38 @@ class Observer(ABC):
 
     def close(self) -> None:  # noqa: B027 - most observers have nothing to finish
         """Finish; called once, also when the run failed."""
+
+
+class Late(Observer):
+    """Observers that are made when the run begins: one that is refused before that touches no file.
+
+    Args:
+        make: Makes them, where they are to begin or go on.
+    """
+
+    def __init__(self, make: Callable[[], Observer]) -> None:
+        self._make = make
+        self._made: Observer | None = None
+        self._first: Mark = {}
+
+    def on(self, record: Record) -> None:  # noqa: D102
+        if self._made is None:
+            self._made = self._make()
+            self._first = self._made.mark()
+        self._made.on(record)
+
+    def mark(self) -> Mark:
+        """Return where they are; nothing before the run begins."""
+        return self._made.mark() if self._made else {}
+
+    def rewind(self, mark: Mark) -> None:
+        """Be as when ``mark`` was made; an empty one: as they began."""
+        if self._made:
+            self._made.rewind(mark or self._first)
+
+    def close(self) -> None:  # noqa: D102
+        if self._made:
+            self._made.close()
 
 
 class Observers(Observer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,6 +20,16 @@ ROUND_COLUMNS = (
     "absent",
 )  # fmt: skip
 MODEL_FOLDER = Path("checkpoints") / "final"
+
+
+def discard(folder: Path) -> None:
+    """Delete what an earlier run left for its end, so that nobody takes it for that of the run which begins."""
+    try:
+        (folder / "summary.json").unlink(missing_ok=True)
+        if (folder / MODEL_FOLDER).exists():
+            shutil.rmtree(folder / MODEL_FOLDER)
+    except OSError as error:
+        raise RunFolderError(f"{error.filename}: cannot be deleted: {error.strerror}") from error
 
 
 def open_new(path: Path, keep: bool = False) -> TextIO:
