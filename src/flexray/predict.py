@@ -18,9 +18,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
+from flexray.again import CONFIGURATION
 from flexray.build import Job, build
 from flexray.build_dataset import started_from
-from flexray.commands import guarded
+from flexray.commands import Parser, guarded
 from flexray.data.base import SPLITS, SavedModel, Split
 from flexray.errors import ConfigError, RunFolderError
 from flexray.group import PartyGroup
@@ -28,8 +29,9 @@ from flexray.messages import State
 from flexray.observers.folder import MODEL_FOLDER, load_state, open_new
 from flexray.overrides import check_keys, chosen_name, own_keys
 from flexray.party import FITTED
+from flexray.report.reading import read_json
 from flexray.report.runs import COMPLETED
-from flexray.resuming import load_yaml
+from flexray.resuming import FREE, as_json, changed_keys, load_yaml
 from flexray.runtime.inprocess import borrowed_torch
 from flexray.server import Server
 from flexray.tasks import Task
@@ -43,23 +45,27 @@ def main() -> None:
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m flexray.predict", description=__doc__.splitlines()[0])
+    return guarded(lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str]) -> int:
+    args = _parser().parse_intermixed_args(list(arguments))
+    with borrowed_torch():
+        rows, of = write_predictions(args.run_folder, args.overrides, args.split, args.output)
+    more = "" if rows == of or args.split else f" (of {of} samples: those of the test split; --split all for all)"
+    print(f"{rows} predictions in {args.output}{more}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m flexray.predict", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("run_folder", type=Path, help="folder of a finished run")
     parser.add_argument("overrides", nargs="*", help="keys of the dataset, such as dataset.path=new_data; trust=true")
     parser.add_argument("-o", "--output", type=Path, required=True, help="CSV file to write")
     parser.add_argument(
         "--split", choices=[*SPLITS, "all"], help="samples to predict (default: test; of a new table, all)"
     )
-    args = parser.parse_intermixed_args(list(arguments))
-
-    def work() -> int:
-        with borrowed_torch():
-            rows, of = write_predictions(args.run_folder, args.overrides, args.split, args.output)
-        more = "" if rows == of or args.split else f" (of {of} samples: those of the test split; --split all for all)"
-        print(f"{rows} predictions in {args.output}{more}")
-        return 0
-
-    return guarded(work)
+    return parser
 
 
 def write_predictions(
@@ -158,6 +164,7 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     hydra = load_yaml(run_folder / ".hydra" / "hydra.yaml")
     typed = [str(item) for item in load_yaml(run_folder / ".hydra" / "overrides.yaml")]
     base_dir, choices = Path(hydra.hydra.runtime.cwd), hydra.hydra.runtime.choices
+    recorded: Any = OmegaConf.to_container(config, resolve=True)
     trusted = "trust=true" in overrides
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -170,6 +177,7 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     check_keys(plain)
     if not trusted:
         check_targets(plain, {override.partition("=")[0] for override in overrides})
+    _check_of_model(run_folder, recorded)
     plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}, "device": "auto"}
     plain["dataset"] = {**plain["dataset"], "batch_size": 1}  # of batches a model that is done trains on none
     algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
@@ -181,6 +189,19 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
             f"dataset: expected the run's parties {', '.join(summary['parties'])}, got {', '.join(parties)}"
         )
     return job
+
+
+def _check_of_model(run_folder: Path, config: dict[str, Any]) -> None:
+    """Refuse a configuration that is not the saved model's: Hydra writes down that of a refused run, too."""
+    if not (run_folder / CONFIGURATION).is_file():
+        return
+    free = (*FREE, "checkpoint", "dataset.batch_size")
+    changed = changed_keys(read_json(run_folder / CONFIGURATION), as_json(config), free)
+    if changed:
+        raise RunFolderError(
+            f"{run_folder}: .hydra/config.yaml is not the saved model's, as after a run that was refused: other values"
+            f" than in {CONFIGURATION} for {', '.join(changed[:5])}; expected a run that ended"
+        )
 
 
 def _parsed(override: str, text: str) -> Any:

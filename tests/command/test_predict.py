@@ -78,6 +78,12 @@ def test_new_rows_are_scaled_as_the_training_rows_were(tmp_path: Path) -> None:
         (["RUN", "-o", "p.csv", "lr=3"], "lr=3: expected dataset.KEY=VALUE"),
         (["RUN", "-o", "p.csv", "dataset.pat=3"], "dataset.pat: unknown key"),
         (["RUN", "-o", "p.csv", "dataset.files.left=a.csv"], "dataset.files.left: unknown key"),
+        ([], "arguments are required: "),
+        (["RUN"], "arguments are required: -o/--output; see python -m flexray.predict --help"),
+        (["RUN", "p.csv"], "arguments are required: -o/--output"),
+        (["RUN", "-o"], "-o/--output: expected one argument"),
+        (["RUN", "-o", "p.csv", "--splt=all"], "unrecognized arguments: --splt=all"),
+        (["RUN", "-o", "p.csv", "--split", "foo"], "--split: invalid choice: 'foo'"),
     ],
 )
 def test_mistakes_end_in_one_line(
@@ -88,6 +94,26 @@ def test_mistakes_end_in_one_line(
     assert said.startswith("flexray: ")
     assert words in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("refused", "status", "words"),
+    [
+        (("seed=7", "checkpoint.dir=nowhere://x"), 2, "than in configuration.json for seed; expected"),
+        (("dataset.batch_size=0", "rounds=9"), 0, ""),
+    ],
+)
+def test_after_a_refused_run_in_its_folder_a_model_is_used_as_it_was_trained_or_not_at_all(
+    refused: tuple[str, ...], status: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert run_command([*INLINE, "rounds=1", f"hydra.run.dir={folder}"]) == 0
+    assert run_command([*INLINE, "rounds=1", f"hydra.run.dir={folder}", *refused]) == 2
+    capsys.readouterr()
+    assert predict.run_command([str(folder), "-o", str(tmp_path / "p.csv")]) == status
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == bool(words)
 
 
 @pytest.mark.parametrize("damage", ["missing", "torn", "other_model"])

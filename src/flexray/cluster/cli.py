@@ -32,13 +32,16 @@ MEMORY = ("memory", "object_store_memory")
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; return 0 if the run fits, 2 if not or for a mistake."""
-    if list(arguments[:1]) != ["check"] or {"-h", "--help"} & set(arguments):
-        print(f"{USAGE}\n\n{__doc__}", file=sys.stdout if {"-h", "--help"} & set(arguments) else sys.stderr)
-        return 0 if {"-h", "--help"} & set(arguments) else 2
-    return guarded(lambda: _check(list(arguments[1:])))
+    if {"-h", "--help"} & set(arguments):
+        print(f"{USAGE}\n\n{__doc__}")
+        return 0
+    return guarded(lambda: _check(list(arguments)))
 
 
-def _check(overrides: list[str]) -> int:
+def _check(arguments: list[str]) -> int:
+    if arguments[:1] != ["check"]:
+        raise ConfigError(f"expected a command, got {' '.join(arguments[:1]) or 'none'}; {USAGE}")
+    overrides = arguments[1:]
     try:
         plan = read_plan(overrides)
     except HYDRA_ERRORS as error:
