@@ -49,6 +49,7 @@ def summary(unit: str, time: float) -> dict[str, Any]:
     return {
         "algo": "flex", "dataset": "digits", "seed": time, "status": "completed", "metric": "test_top1", "target": 0.9,
         "time_unit": unit, "time_to_target": time, "final": {"test_top1": 0.95},
+        "config": {"seed": time},
     }  # fmt: skip
 
 

@@ -118,7 +118,7 @@ def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: A key that is not in :data:`FREE` differs.
     """
-    old, new = dict(_leaves(before, "")), dict(_leaves(as_json(now), ""))
+    old, new = dict(leaves(before)), dict(leaves(as_json(now)))
     changed = changed_keys(before, as_json(now), FREE)
     if changed:
         told = ", ".join(f"{key} (was {old.get(key)!r}, now {new.get(key)!r})" for key in changed[:5])
@@ -128,15 +128,16 @@ def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str]) -> list[str]:
     """Return the keys that differ, without those that are ``free`` to."""
-    old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
+    old, new = dict(leaves(before)), dict(leaves(now))
     differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return [key for key in differing if not is_under(key, free)]
 
 
-def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:
+def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield a configuration's values with their dotted keys."""
     if isinstance(node, Mapping) and node:
         for name, value in node.items():
-            yield from _leaves(value, f"{key}.{name}" if key else str(name))
+            yield from leaves(value, f"{key}.{name}" if key else str(name))
     else:
         yield key, node
 

@@ -22,7 +22,7 @@ from flexray.config import config_folder, settle
 from flexray.errors import FlexrayError, ParticipantError, UserError
 from flexray.mailbox import Mailbox
 from flexray.overrides import check_keys, chosen_name, own_keys
-from flexray.resuming import Resume, as_json, record_configuration
+from flexray.resuming import Resume, as_json, leaves, record_configuration
 from flexray.runtime.loopback import stay_on_loopback
 
 if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
@@ -76,6 +76,8 @@ class Session:
         try:
             _settle(cfg, chosen)
             summary = self._completed(cfg, chosen) or self._run(cfg, chosen)
+            plain: Any = OmegaConf.to_container(cfg, resolve=True)
+            summary = {**summary, "config": dict(leaves(as_json(plain)))}
             self._summaries.append(summary)
             if summary["status"] != "completed":
                 self.exit_status = max(self.exit_status, 1)

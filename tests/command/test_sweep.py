@@ -44,6 +44,7 @@ def test_the_table_of_a_sweep_says_what_its_report_says(tmp_path: Path, capsys: 
     summaries = [
         {
             **run.summary,
+            "config": run.config,
             "final": {run.metric: run.final},
             "time_to_target": found.time if (found := run.reached()) else None,
         }
@@ -65,9 +66,31 @@ def test_the_table_of_a_sweep_says_what_its_report_says(tmp_path: Path, capsys: 
 def test_the_table_says_when_a_row_mixes_settings(capsys: pytest.CaptureFixture[str]) -> None:
     run = {"algo": "flex", "dataset": "digits", "metric": "test_top1", "target": 0.9, "time_unit": "units",
            "status": "completed", "time_to_target": 10.0, "final": {"test_top1": 0.95}}  # fmt: skip
-    for seeds, mixed in (((1, 2), False), ((1, 2, 1, 2), True), ((3, 3), True)):
-        Console(width=120).print(sweep_table([{**run, "seed": seed} for seed in seeds]))
+    for jobs, mixed in (
+        (("1a", "2a"), False),
+        (("1a", "2a", "1b", "2b"), True),
+        (("3a", "3b"), True),
+        (("3a", "3a"), False),
+    ):
+        summaries = [{**run, "seed": job[0], "config": {"seed": job[0], "lr": job[1]}} for job in jobs]
+        Console(width=120).print(sweep_table(summaries))
         assert ("different settings" in capsys.readouterr().out) == mixed
+
+
+def test_a_seed_that_is_run_again_counts_once_in_the_table_as_in_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = run_command([
+        "-m", "algo=flex", "seed=1,1,2", "progress=true,false", "cluster=inline", f"hydra.sweep.dir={tmp_path}",
+        "rounds=4", "target=0.05", "eval_train=false",
+    ])  # fmt: skip
+    assert status == 0
+    table = capsys.readouterr().out.split("time to target (units)")[1]
+    (reported,) = make_report([tmp_path], Wanted()).results
+    assert f"{len(reported.reached)} of {reported.runs}" == "2 of 2"
+    assert "2 of 2" in table
+    assert "not counted: 4 with the same seed again" in table
+    assert "different settings" not in table
 
 
 def test_a_relative_path_is_the_users_with_and_without_chdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

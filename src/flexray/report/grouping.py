@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,8 +83,12 @@ def make_groups(runs: Sequence[Run], by: Sequence[str] = (), over: Sequence[str]
 
 def counted_once(runs: Sequence[Run], keys: Sequence[str]) -> tuple[Run, ...]:
     """Return the finished runs; of those that agree in all ``keys``, seeds included, the last."""
-    last = {tuple(shown(all_values(run).get(key)) for key in keys): run for run in runs if run.counted}
-    return tuple(last.values())
+    return tuple({identity(all_values(run), keys): run for run in runs if run.counted}.values())
+
+
+def identity(values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
+    """Return what two runs have in common that agree in all ``keys``, seeds included: one is the other again."""
+    return tuple(shown(values.get(key)) for key in keys)
 
 
 def all_values(run: Run) -> dict[str, Any]:
