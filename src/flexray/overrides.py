@@ -23,6 +23,7 @@ from flexray.errors import ConfigError, near_match
 
 FLAGS = ("-m", "--multirun", "-h", "--help", "--hydra-help", "--resolve", "-r", "--run")
 OPEN = ("parties", "cluster.resources", "cluster.labels", "cluster.labels_driver", "dataset.parties", "dataset.files")
+FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 NAMED = ("lr", "adaptive.A")
 """Keys by participant that files give as mappings, to which a command line may add names."""
 REPLACED = ("dataset", "model", "server", "optimizer")
@@ -42,6 +43,9 @@ def prepare(arguments: list[str]) -> list[str]:
     for argument in parser.parse_args(arguments).overrides:
         if not key_of(argument):
             raise ConfigError(f"{argument}: expected key=value, got no key")
+        key, _, value = argument.partition("=")
+        if key in FOLDERS and value.strip() in ("", "''", '""', "null"):  # Hydra would write to the current folder
+            raise ConfigError(f"{key}: expected a folder, got {value.strip() or 'nothing'}")
     targets = {key_of(a).removesuffix("._target_") for a in arguments if key_of(a).endswith("._target_")}
     grown = {*OPEN, *targets.intersection(("algo", *REPLACED))}
     return [f"++{a}" if a[:1] not in "+~-" and _may_grow(a, grown) else a for a in arguments]
