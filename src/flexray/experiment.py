@@ -19,7 +19,8 @@ class Limits:
     Args:
         rounds: Global rounds (VAFL: updates).
         epochs: Passes over the training samples.
-        max_time: Simulated time in units; no round ends later.
+        max_time: Simulated time in units; no round ends later. With ``clock=wall`` no round begins that its plan has
+            end later; how long it really lasts is known only then.
     """
 
     rounds: int | None = None
