@@ -23,6 +23,7 @@ from flexray.build_speeds import build_speeds
 from flexray.cluster import ClusterPlan
 from flexray.components import component, make
 from flexray.data.base import Dataset, Outline, SavedModel
+from flexray.data.outlines import check_outline
 from flexray.errors import ConfigError, near_match
 from flexray.experiment import Experiment, LearningRateDecay, Limits, Target
 from flexray.limits import check_limits
@@ -81,12 +82,12 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     if saved is not None:
         data = data.for_prediction(saved)
     with blame("dataset", "reading its outline"):
-        outline = data.outline()
+        outline = check_outline(data.outline(), data, predicts=saved is not None)
     names = (*outline.parties, SERVER)
     overrides = _overrides(config, names)
     frozen = _frozen(config["frozen"], names)
     participants = _participants(config, names, overrides, frozen, base_dir)
-    shared = _shared(config, data, outline, participants[-1])
+    shared = replace(_shared(config, data, outline, participants[-1]), predicts=saved is not None)
     timeout, speeds = build_speeds(config, dataset, names, base_dir)
     system = _system(config, participants, timeout, speeds.base_units)
     experiment = Experiment(

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from flexray.data.base import Dataset, Outline
 from flexray.data.batches import BatchStream
+from flexray.data.outlines import load_labels
 from flexray.devices import ON_CPU, Compute
 from flexray.errors import ConfigError, FlexrayError, ParticipantError
 from flexray.messages import FloatArray, State
@@ -80,6 +81,7 @@ class Shared:
         labels_at: Who holds the labels: ``all``; or the ``server`` alone: a party gets the gradient of the loss with
             respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
         may_miss: The parties (0-based) that may miss rounds; what they sent last of every sample is kept.
+        predicts: A saved model is to predict; splits may lack labels.
     """
 
     dataset: Dataset
@@ -95,6 +97,7 @@ class Shared:
     wires: tuple[Wire, ...] = ()
     labels_at: LabelsAt = "all"
     may_miss: frozenset[int] = frozenset()
+    predicts: bool = False
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -133,7 +136,8 @@ class Shared:
         """Load the labels of all splits, as class numbers or as numbers of :attr:`torch_dtype`."""
         kind = torch.int64 if self.outline.task.is_classification else self.torch_dtype
         with blame("dataset", "loading its labels"):
-            return {split: torch.from_numpy(np.asarray(y)).to(kind) for split, y in self.dataset.labels().items()}
+            labels = load_labels(self.dataset, self.outline, self.predicts)
+            return {split: torch.from_numpy(np.asarray(y)).to(kind) for split, y in labels.items()}
 
     def build_head(self, widths: Sequence[int]) -> nn.Module:
         """Build the server's model for embeddings of these widths; the same weights in every process."""

@@ -171,3 +171,45 @@ def test_a_dataset_that_raises(command, write_module):
     outcome = command(*own_data)
     assert (outcome.status, outcome.errors) == (0, [])
     assert "the data is SYNTHETIC" in outcome.text
+
+
+OUTLINES = {
+    "parties=('p', 'p')": "parties: 'p' is listed twice",
+    "parties=()": "parties: expected at least one name, got an empty list",
+    "parties='pq'": "parties: expected a list of names, got 'pq'",
+    "parties=('p', 'server')": "parties: 'server' cannot name a party; expected letters, digits and '_', and none of",
+    "parties=('p', '../q')": "parties: '../q' cannot name a party",
+    "parties=('p', 'the left')": "parties: 'the left' cannot name a party",
+    "parties=('p', 'ü')": "parties: 'ü' cannot name a party",
+    "sizes={'train': 0, 'val': 0, 'test': 4}": "its outline has 0 train samples; expected at least 1",
+    "sizes={'train': 9, 'val': 0, 'test': 0}": "its outline has 0 test samples; expected at least 1",
+    "sizes={'train': 9, 'test': 4}": "sizes: expected the number of samples of train, val and test, got {'train': 9, ",
+    "sizes={'train': 9, 'val': 0.5, 'test': 4}": "sizes: expected a whole number of val samples, got 0.5",
+    "sizes={'train': 9, 'val': -1, 'test': 4}": "sizes: expected a whole number of val samples, got -1",
+}
+LABELS = {
+    "'train': np.arange(10) % 2": "train has 10 labels; its outline tells of 9 samples",
+    "'test': np.arange(3) % 2": "test has 3 labels; its outline tells of 4 samples",
+    "'val': np.arange(1)": "val has 1 labels; its outline tells of 0 samples",
+    "'test': ()": "test has 0 labels; its outline tells of 4 samples",
+    "'train': np.arange(9)": "train labels: row 2: label 2 is out of range, expected a whole number from 0 to 1",
+    "'test': np.eye(4)": "test labels: expected one class number per row, got an array of shape (4, 4)",
+}
+FAULTY = """
+    from dataclasses import replace
+
+    class Faulty(Own):
+        def outline(self):
+            return replace(super().outline(), source="files", {outline})
+
+        def labels(self):
+            return {{**super().labels(), {labels}}}
+"""
+
+
+@pytest.mark.parametrize("change", [*OUTLINES, *LABELS])
+def test_a_dataset_whose_names_sizes_and_labels_do_not_fit(command, write_module, change):
+    outline, labels = (change, "") if change in OUTLINES else ("", change)
+    write_module("own", DATASET + FAULTY.format(outline=outline, labels=labels))
+    outcome = command("dataset._target_=own.Faulty", "dataset.batch_size=4", "rounds=1")
+    outcome.assert_refused(f"flexray: dataset (Faulty): {(OUTLINES | LABELS)[change]}")

@@ -34,7 +34,7 @@ class Outline:
     """What is known of a dataset before any feature is read.
 
     Args:
-        parties: Names of the K parties, in order; letters, digits and ``_`` only.
+        parties: Names of the K parties, in order; letters, digits and ``_`` only, and none of ids, labels, server.
         sizes: Number of samples of each split; ``val`` may be 0.
         task: Loss and metrics.
         source: Where the samples come from: the user's ``files``, an installed ``package`` or ``synthetic``.

@@ -1,0 +1,94 @@
+"""Checks of what any dataset, also one of the user's own, says of itself: names, sizes, labels.
+
+Shapes: n = samples of a split.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flexray.data.base import SPLITS, Array, Dataset, Outline, Split
+from flexray.data.checks import check_party_name, check_task, name_list
+from flexray.errors import DataError
+from flexray.tasks import LabelArray, Task
+
+log = logging.getLogger("flexray")
+
+
+def check_outline(outline: Outline, dataset: Dataset, predicts: bool) -> Outline:
+    """Return the outline in plain types; refuse names that no party can have, and splits that must not be empty.
+
+    Args:
+        outline: What the dataset returned.
+        dataset: Its class is named.
+        predicts: A saved model is to predict, which needs no test samples.
+    """
+    where = _where(dataset)
+    if not isinstance(outline, Outline):
+        raise DataError(f"{where}: outline() returned {type(outline).__name__}, expected an Outline")
+    names = name_list(f"{where}: parties", outline.parties)
+    for name in names:
+        check_party_name(name, f"{where}: parties", DataError)
+    check_task(outline.task.loss, outline.task.num_outputs)
+    sizes = _sizes(outline.sizes, where)
+    for split in SPLITS:
+        if not sizes[split] and not (split == "val" or (split == "test" and predicts)):
+            raise DataError(f"{where}: its outline has 0 {split} samples; expected at least 1")
+    return replace(outline, parties=tuple(names), sizes=sizes)
+
+
+def _sizes(given: Any, where: str) -> dict[Split, int]:
+    if not isinstance(given, Mapping) or set(given) != set(SPLITS):
+        raise DataError(f"{where}: sizes: expected the number of samples of train, val and test, got {given!r}")
+    sizes: dict[Split, int] = {}
+    for split in SPLITS:
+        try:
+            sizes[split] = operator.index(given[split])  # numpy's whole numbers, too
+        except TypeError:
+            sizes[split] = -1
+        if sizes[split] < 0:
+            raise DataError(f"{where}: sizes: expected a whole number of {split} samples, got {given[split]!r}")
+    return sizes
+
+
+def load_labels(dataset: Dataset, outline: Outline, predicts: bool) -> dict[Split, LabelArray]:
+    """Load the labels; refuse a split with more or fewer than its outline tells, and labels that the task cannot take.
+
+    Where a saved model ``predicts``, splits may lack labels.
+    """
+    where, given = _where(dataset), dataset.labels()
+    labels: dict[Split, LabelArray] = {}
+    for split in SPLITS:
+        if split not in given and predicts:
+            continue
+        labels_n: Array = np.asarray(given.get(split, ()))
+        found, expected = labels_n.shape[0] if labels_n.ndim else 0, outline.sizes[split]
+        if found != expected:
+            raise DataError(f"{where}: {split} has {found} labels; its outline tells of {expected} samples")
+        labels[split] = outline.task.check_labels(labels_n, f"{where}: {split} labels")
+    return labels
+
+
+def check_classes(labels_n: Array, dataset: Dataset, task: Task) -> None:
+    """Refuse training labels of one class only; warn of class numbers that stand for nothing."""
+    if not task.is_classification:
+        return
+    where, found = _where(dataset), np.unique(labels_n).tolist()
+    if len(found) == 1:
+        name = repr(task.classes[found[0]]) if task.classes else found[0]
+        raise DataError(f"{where}: all training samples are of one class only, {name}; expected two classes or more")
+    lacking = sorted(set(range(found[-1])).difference(found))
+    if lacking and not task.classes:
+        told = ", ".join(map(str, lacking[:3])) + (", ..." if len(lacking) > 3 else "")
+        classes = f"class {told} has" if len(lacking) == 1 else f"classes {told} have"
+        log.warning("%s: labels are numbers from 0; %s no training samples", where, classes)
+
+
+def _where(dataset: Dataset) -> str:
+    return f"dataset ({type(dataset).__name__})"
