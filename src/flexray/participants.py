@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from flexray.data.base import Dataset, Outline
 from flexray.data.batches import BatchStream
-from flexray.data.outlines import load_labels
+from flexray.data.outlines import check_classes, load_labels
 from flexray.devices import ON_CPU, Compute
 from flexray.errors import ConfigError, FlexrayError, ParticipantError
 from flexray.messages import FloatArray, State
@@ -132,11 +132,16 @@ class Shared:
         train = self.outline.sizes["train"]
         return BatchStream(train, self.batch_size, self.seed, name, self.replacement, self.drop_last)
 
-    def labels(self) -> Mapping[str, Tensor]:
-        """Load the labels of all splits, as class numbers or as numbers of :attr:`torch_dtype`."""
+    def labels(self, for_server: bool = False) -> Mapping[str, Tensor]:
+        """Load the labels of all splits, as class numbers or as numbers of :attr:`torch_dtype`.
+
+        Classes that make no sense are told once: by the server.
+        """
         kind = torch.int64 if self.outline.task.is_classification else self.torch_dtype
         with blame("dataset", "loading its labels"):
             labels = load_labels(self.dataset, self.outline, self.predicts)
+            if for_server and not self.predicts:
+                check_classes(labels["train"], self.dataset, self.outline.task)
             return {split: torch.from_numpy(np.asarray(y)).to(kind) for split, y in labels.items()}
 
     def build_head(self, widths: Sequence[int]) -> nn.Module:

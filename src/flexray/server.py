@@ -41,7 +41,7 @@ class Server:
         self._compute.prepare(SERVER)
         self._shared = shared
         self._task = shared.outline.task
-        self._labels = {split: self._compute.put(y) for split, y in shared.labels().items()}
+        self._labels = {split: self._compute.put(y) for split, y in shared.labels(for_server=True).items()}
         self._batches = shared.batches()
         ends = list(accumulate(widths))
         self._spans = list(zip([0, *ends], ends, strict=False))

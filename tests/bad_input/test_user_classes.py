@@ -193,6 +193,7 @@ LABELS = {
     "'val': np.arange(1)": "val has 1 labels; its outline tells of 0 samples",
     "'test': ()": "test has 0 labels; its outline tells of 4 samples",
     "'train': np.arange(9)": "train labels: row 2: label 2 is out of range, expected a whole number from 0 to 1",
+    "'train': np.ones(9)": "all training samples are of one class only, 1; expected two classes or more",
     "'test': np.eye(4)": "test labels: expected one class number per row, got an array of shape (4, 4)",
 }
 FAULTY = """

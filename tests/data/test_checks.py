@@ -1,7 +1,11 @@
+import logging
+
 import numpy as np
 import pytest
 
 from flexray.data.checks import check_features
+from flexray.data.digits import Digits
+from flexray.data.outlines import check_classes
 from flexray.errors import DataError
 from flexray.tasks import Task
 
@@ -31,3 +35,25 @@ def test_no_labels_are_no_fault_of_classification():
 def test_several_numbers_per_row_are_no_labels_of_regression(shape, found):
     with pytest.raises(DataError, match=f"^here: expected one number per row for loss 'mse', got {found}$"):
         Task("mse", 1).check_labels(np.zeros(shape), "here")
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "told"),
+    [
+        ([0, 1, 2], (), []),
+        ([1, 2], ("a", "b", "c"), []),
+        ([1, 2], (), ["class 0 has"]),
+        ([0, 3], (), ["classes 1, 2 have"]),
+        ([10, 20, 30], (), ["classes 0, 1, 2, ... have"]),
+    ],
+)
+def test_class_numbers_that_stand_for_nothing_are_told_once(caplog, labels, classes, told):
+    with caplog.at_level(logging.WARNING, logger="flexray"):
+        check_classes(np.array(labels), Digits(), Task("cross_entropy", 31, classes=classes))
+    line = "dataset (Digits): labels are numbers from 0; {} no training samples"
+    assert caplog.messages == [line.format(words) for words in told]
+
+
+def test_one_class_is_told_by_name():
+    with pytest.raises(DataError, match=r"^dataset \(Digits\): all training samples are of one class only, 'yes';"):
+        check_classes(np.array([1, 1]), Digits(), Task("cross_entropy", 2, classes=("no", "yes")))

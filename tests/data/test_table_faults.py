@@ -1,7 +1,9 @@
 import numpy as np
+import pyarrow
 import pytest
 from small_tables import N, error_of, file_per_party, frame, one_file, use_table, whole, write_table
 
+from flexray.data.columns import numbers
 from flexray.data.table import Table
 from flexray.errors import ConfigError, DataError
 
@@ -23,6 +25,13 @@ def test_a_bad_feature_is_named_by_file_column_row_and_value(tmp_path, change, s
     error = error_of(lambda: one_file(tmp_path, suffix, change))
     assert type(error) is DataError
     assert str(error).startswith(f"{tmp_path}/all{suffix}: column 'income': row 17 is {shown};")
+
+
+@pytest.mark.parametrize("text", ["1_40", "\uff11\uff12", "1,5", "1 000", "infinity", "nan"])
+def test_text_that_only_python_or_a_reader_takes_for_a_number_is_named(text):
+    with pytest.raises(DataError, match=f"^here: row 1 is '{text}'; expected a finite number$"):
+        numbers(pyarrow.array(["2", text]), "here")
+    assert numbers(pyarrow.array(["2", "-1.5e3", " 7 "]), "here").tolist() == [2.0, -1500.0, 7.0]
 
 
 def test_a_column_of_dates_is_refused(tmp_path):

@@ -89,6 +89,9 @@ def numbers(column: Any, where: str) -> FloatArray:
 
 
 def _number(value: Any) -> float:
+    # float() alone would take digits of other scripts, and 1_40 for 140.
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        return np.nan
     try:
         return float(value)
     except (TypeError, ValueError):
