@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import logging
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ from flexray.models import ModuleFactory, build_module
 from flexray.optimizers import LocalOptimizer
 from flexray.seeds import seed_torch
 from flexray.wire import PLAIN, Wire
+
+log = logging.getLogger("flexray")
 
 SERVER = "server"
 SERVER_INDEX = 0
@@ -151,6 +154,17 @@ class Shared:
             outputs = self.outline.task.num_outputs
             head = build_module(self.server.model, SERVER, in_features=sum(widths), out_features=outputs)
             return head.to(self.torch_dtype).train()
+
+
+def check_trains(spec: ParticipantSpec, module: nn.Module) -> None:
+    """Refuse a model without parameters, unless it is frozen; warn of one that has none to train on purpose."""
+    if spec.frozen or any(p.requires_grad for p in module.parameters()):
+        return
+    told = f"{spec.name}: its model has no trainable parameters"
+    if next(module.parameters(), None) is None:
+        hint = f"expected nn.Module attributes (lists of layers belong in nn.ModuleList), or frozen=[{spec.name}]"
+        raise ConfigError(f"{told}; {hint}")
+    log.warning("%s: its local iterations change nothing; frozen=[%s] spares them", told, spec.name)
 
 
 @contextmanager

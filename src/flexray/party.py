@@ -18,7 +18,16 @@ from flexray.data.batches import Batch, BatchStream
 from flexray.errors import ConfigError, DataError, ParticipantError
 from flexray.messages import FloatArray, Order, Report, Saved, State
 from flexray.models import CNN, MLP, Linear, build_module, takes
-from flexray.participants import ParticipantSpec, Shared, blame, check_one_sample, digest, get_state, set_state
+from flexray.participants import (
+    ParticipantSpec,
+    Shared,
+    blame,
+    check_one_sample,
+    check_trains,
+    digest,
+    get_state,
+    set_state,
+)
 from flexray.phi import Phi
 from flexray.saving import load, save, with_more
 from flexray.seeds import seed_torch
@@ -73,6 +82,8 @@ class Party:
         self._is_pure = False
         self.width = self._probe(shared, spec.frozen)
         self._trains = not spec.frozen
+        if not shared.predicts:
+            check_trains(spec, self.model)
         self.model.train(self._trains)
         self._trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
         self._batch: Inputs = ()
@@ -91,7 +102,7 @@ class Party:
         with blame(self.name, "a first forward pass"), torch.no_grad():
             seed_torch(self._seed, self.index, "probe")
             x = self._load("train", Batch(np.arange(size), 0))
-            if shared.batch_size == 1 and not frozen:
+            if shared.batch_size == 1 and not (frozen or shared.predicts):
                 check_one_sample(self.name, self.model, x)
             if self._flatten and len(x) > 1:
                 kind = type(self.model).__name__

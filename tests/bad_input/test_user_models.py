@@ -180,3 +180,46 @@ def test_the_next_run_in_the_same_process_works(run, write_module, failing):
     outcome = run()
     assert (outcome.status, outcome.errors) == (0, [])
     assert outcome.summary["model_digest"] == first
+
+
+BARE = """
+    from torch import nn
+
+    class Unlisted(nn.Module):
+        def __init__(self, in_features, out_features):
+            super().__init__()
+            self.layers = [nn.Linear(in_features, out_features)]
+
+        def forward(self, x):
+            return self.layers[0](x)
+
+    class Fixed(nn.Linear):
+        def __init__(self, in_features, out_features):
+            super().__init__(in_features, out_features)
+            self.requires_grad_(False)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["model._target_=own.Unlisted"], "a"),
+        (["parties.b.model._target_=own.Unlisted"], "b"),
+        (["server._target_=own.Unlisted"], "server"),
+        (["model._target_=torch.nn.Flatten"], "a"),
+    ],
+)
+def test_a_model_without_parameters_is_refused_unless_it_is_frozen(run, write_module, arguments, name):
+    write_module("own", BARE)
+    outcome = run(*arguments)
+    outcome.assert_refused(f"flexray: {name}: its model has no trainable parameters; expected nn.Module attributes")
+    frozen = run(*arguments, "frozen=[server]" if name == "server" else "frozen=parties")
+    assert (frozen.status, frozen.errors) == (0, [])
+
+
+def test_a_model_that_trains_nothing_on_purpose_is_told(run, write_module):
+    write_module("own", BARE)
+    line = "b: its model has no trainable parameters: its local iterations change nothing; frozen=[b] spares them"
+    outcome = run("parties.b.model._target_=own.Fixed")
+    assert (outcome.status, outcome.text.count(line), outcome.text.count("no trainable")) == (0, 1, 1)
+    assert "no trainable" not in run("parties.b.model._target_=own.Fixed", "frozen=[b]").text
