@@ -191,10 +191,10 @@ def test_the_result_does_not_depend_on_the_number_of_threads(tmp_path: Path) -> 
     [
         ("1,2,3\n", "line 1: expected 20 or 19 columns, got 3"),
         ("0,300000000,1,0,1,0.1" + ",0" * 14 + "\n0,3000", "line 2: Expected 20 columns, got 2: 0,3000"),
-        ("0,300000000,1,0,1,abc" + ",0" * 14 + "\n", "line 1: CSV conversion error to double: invalid value 'abc'"),
+        ("0,300000000,1,0,1,abc" + ",0" * 14 + "\n", "line 1: rate: expected a number, got 'abc'"),
         (
             "start,300000000,1,0,1,0.1" + ",0" * 14 + "\n",
-            "line 1: CSV conversion error to int64: invalid value 'start'",
+            "line 1: start: expected a whole number, got 'start'",
         ),
         (
             "0," + "9" * 17 + ",1,0,1,0.1" + ",0" * 14 + "\n",

@@ -132,7 +132,11 @@ def test_files_without_task_names_have_no_overlap(tmp_path: Path) -> None:
             "expected a field 'average_usage.cpus', got start_time, end_time",
         ),
         ("u.csv", "start_time,end_time,machine_id,average_usage_cpus\n1,2,3\n", "line 2: Expected 4 columns, got 3"),
-        ("u.csv", "start_time,end_time,machine_id,average_usage_cpus\n1,2,3,x\n", "line 2: CSV conversion error"),
+        (
+            "u.csv",
+            "start_time,end_time,machine_id,average_usage_cpus\n1,2,3,x\n",
+            "line 2: average_usage_cpus: expected a number, got 'x'",
+        ),
     ],
 )
 def test_files_that_cannot_be_read(

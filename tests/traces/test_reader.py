@@ -99,6 +99,8 @@ def test_one_sample_is_a_constant_trace(tmp_path: Path) -> None:
 
 
 FAULTS = {
+    "a,0,0.1\n": ("a,0,some\n", "row 2: cpu: expected a number, got 'some'"),
+    "a,300,0.1": ("a,2024-01-01T00:05,0.1", "row 3: time: expected seconds, a number, got '2024-01-01T00:05'"),
     "b,300,0.0": ("b,300,nan", "machine 'b', row 6: utilization nan is not a number; expected a fraction from 0 to 1"),
     "c,0,0.25": ("c,0,", "machine 'c', row 8: utilization nan is not a number"),
     "a,600,0.2": ("a,600,-0.2", "machine 'a', row 4: utilization -0.2 is negative"),
@@ -112,7 +114,7 @@ FAULTS = {
     "c,300,0.75": ("a,900,0.3", "machine 'b', row 7: 3 samples, 300 s apart; expected 4 samples, 300 s apart"),
     "a,0,0.1": ("a,100,0.1", "machine 'a', row 2: time 100; expected the first time to be 0"),
     "b,0,0.5": ("b,,0.5", "row 5: expected a time in seconds, got none"),
-    "c,0,0": ("c,zero,0", "cannot be read: In CSV column #1: Row #8: CSV conversion error to double"),
+    "c,0,0": ("c,zero,0", "row 8: time: expected seconds, a number, got 'zero'"),
 }
 
 

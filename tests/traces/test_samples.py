@@ -206,7 +206,14 @@ def test_strict_refuses_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture
     ("name", "content", "expected"),
     [
         ("long", "machine,cpu\n", "expected the header 'machine,time,cpu', got 'machine,cpu'"),
-        ("long", "machine,time,cpu\na,0,x\n", "line 2: CSV conversion error to double: invalid value 'x'"),
+        ("long", "machine,time,cpu\na,0,x\n", "line 2: cpu: expected a number, got 'x'"),
+        ("long", "machine,time_s,cpu\na,0,1\na,1:00,1\n", "line 3: time_s: expected seconds, a number, got '1:00'"),
+        (
+            "wide",
+            "time,a\n2024-01-01T00:00:00,0.5\n",
+            "line 2: time: expected seconds, a number, got '2024-01-01T00:00:00'",
+        ),
+        ("wide", "time,a,b\n0,0.5,busy\n", "line 2: b: expected a number, got 'busy'"),
         ("long", "machine,time,cpu\na,0\n", "line 2: Expected 3 columns, got 2: a,0"),
         (
             "long",
@@ -229,7 +236,7 @@ def test_strict_refuses_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture
             "time,a\n0,0.1\n1" + "0" * 15 + ",0.1\n",
             "line 3: machine 'a': expected a time in seconds, got 1e+15",
         ),
-        ("azure", "timestamp,vm,min,max,avg\n", "line 1: CSV conversion error"),
+        ("azure", "timestamp,vm,min,max,avg\n", "line 1: time: expected seconds, a number, got 'timestamp'"),
         ("alibaba2018", "m_1,0,10\n", "line 1: expected 9 columns, got 3"),
         ("matrix", "0,1\n", "cannot be read: "),
     ],

@@ -10,9 +10,10 @@ Shapes: m = machines, t = samples of one machine, n = rows of a file.
 from __future__ import annotations
 
 import csv
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,9 +98,19 @@ def csv_header(path: Path) -> list[str]:
         return [name.strip() for name in next(csv.reader(lines), [])]
 
 
+def complaint(text: str, header: Sequence[str]) -> str:
+    """Return what pyarrow says of a value in a CSV as what was expected in which column; anything else as it is."""
+    found = re.search(r"CSV column #(\d+): .*CSV conversion error to (\w+): invalid value '(.{0,80})", text)
+    if not found or int(found[1]) >= len(header):
+        return text
+    name, is_whole = header[int(found[1])], "int" in found[2]
+    what = "a whole number" if is_whole else "seconds, a number" if name in TIMES else "a number"
+    return f"{name}: expected {what}, got '{found[3].removesuffix(chr(39))}'"
+
+
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn what goes wrong while reading into one line that names the file."""
+def reading(path: Path, header: Sequence[str] = ()) -> Iterator[None]:
+    """Turn what goes wrong while reading into one line that names the file, and column and row of a CSV's value."""
     import pyarrow
 
     try:
@@ -108,6 +119,9 @@ def reading(path: Path) -> Iterator[None]:
         if isinstance(error, DataError):
             raise
         text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        row = re.search(r"Row #(\d+): ", text)
+        if row and (told := complaint(text, header)) != text:
+            raise DataError(f"{path}: row {row[1]}: {told}") from error
         raise DataError(f"{path}: cannot be read: {text.splitlines()[0] if text else type(error).__name__}") from error
 
 
@@ -156,7 +170,7 @@ class _CsvTrace(TraceFile):
             "parse_options": arrow_csv.ParseOptions(ignore_empty_lines=False),
             "convert_options": arrow_csv.ConvertOptions(include_columns=list(types), column_types=types),
         }
-        with reading(self.path):
+        with reading(self.path, self._header):
             return arrow_csv.read_csv(self.path, **options)
 
     def _times(self, table: Any) -> FloatArray:

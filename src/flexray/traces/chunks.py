@@ -9,7 +9,7 @@ import importlib
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import RawIOBase
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError
+from flexray.simulation.trace_files import complaint
 
 CHUNK_BYTES = 1 << 23
 """Chunks do not depend on the number of threads, so neither does the order in which numbers are added up."""
@@ -128,8 +129,8 @@ def _tar(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
 
 
 @contextmanager
-def parsing(chunk: Chunk) -> Iterator[None]:
-    """Turn pyarrow's complaint about a row into one line that names file and line."""
+def parsing(chunk: Chunk, header: Sequence[str] = ()) -> Iterator[None]:
+    """Turn pyarrow's complaint about a row into one line that names file and line, and the column of a CSV's value."""
     import pyarrow
 
     try:
@@ -140,7 +141,8 @@ def parsing(chunk: Chunk) -> Iterator[None]:
         if found is None:
             raise DataError(f"{chunk.path}: after line {chunk.line}: {text}") from error
         row = int(found[1]) - 1 if found[1] else int(found[3])
-        raise DataError(f"{chunk.where(row)}: {found[2][:120]}") from error
+        told = complaint(text, header)
+        raise DataError(f"{chunk.where(row)}: {found[2][:120] if told == text else told}") from error
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def read_columns(chunk: Chunk, columns: Columns) -> Any:
         raise DataError(f"{chunk.where(0)}: expected {expected} columns, got {width}")
     names = [columns.places.get(i, f"column_{i}") for i in range(width)]
     kinds = {name: pyarrow.type_for_alias(kind) for name, kind in columns.types.items()}
-    with parsing(chunk):
+    with parsing(chunk, names):
         return csv.read_csv(
             pyarrow.BufferReader(chunk.data),
             read_options=csv.ReadOptions(use_threads=False, column_names=names, block_size=CHUNK_BYTES),

@@ -139,7 +139,7 @@ def csv_table(chunk: Chunk, header: Sequence[str], kinds: dict[str, str]) -> Any
     from pyarrow import csv as arrow_csv
 
     types = {name: pyarrow.type_for_alias(kind) for name, kind in kinds.items()}
-    with parsing(chunk):
+    with parsing(chunk, header):
         return arrow_csv.read_csv(
             pyarrow.BufferReader(chunk.data),
             read_options=arrow_csv.ReadOptions(use_threads=False, column_names=header, block_size=2 * CHUNK_BYTES),
