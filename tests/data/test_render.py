@@ -230,6 +230,38 @@ def test_only_missing_pictures_are_rendered(tmp_path: Path, capsys: pytest.Captu
     assert sorted(p.name for p in folder.iterdir()) == [f"view_{v:02d}.png" for v in range(12)]
 
 
+@pytest.mark.parametrize("kind", ["nothing in it", "a folder", "a link to nowhere"])
+def test_only_a_file_with_content_is_a_picture_that_is_there(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_off(tmp_path / "in/c/train/a.off", CUBE, CUBE_FACES)
+    command = [str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--size", "16", "--views", "2", "--workers", "1"]
+    picture = tmp_path / "out/c/train/a/view_01.png"
+    assert render.main(command) == 0
+    whole = picture.read_bytes()
+    picture.unlink()
+    {"nothing in it": picture.touch, "a folder": picture.mkdir}.get(kind, lambda: picture.symlink_to("nowhere"))()
+    capsys.readouterr()
+    told = (status := render.main(command), *capsys.readouterr())
+    if kind == "a folder":
+        assert told[2].splitlines()[0] == f"flexray: {picture}: a folder is in the way of a picture; expected none"
+        assert status == 2
+    else:
+        assert told == (0, f"{tmp_path / 'out'}: 1 pictures rendered, 1 were there\n", "")
+        assert picture.read_bytes() == whole
+
+
+def test_two_meshes_of_the_same_pictures_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("m.OFF", "m.a.off", "m.off", "n.off"):
+        write_off(tmp_path / "in/c/train" / name, CUBE, CUBE_FACES)
+    assert render.main([str(tmp_path / "in"), "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == (
+        f"flexray: {tmp_path / 'in/c/train/m.OFF'} and m.off would have the same pictures;"
+        " expected another name for one\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 def test_flat_names_as_in_mvcnn(tmp_path: Path) -> None:
     write_off(tmp_path / "in/c/test/item_001.off", CUBE, CUBE_FACES)
     options = ["--size", "16", "--views", "3", "--flat", "--workers", "1"]

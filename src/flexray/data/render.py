@@ -23,6 +23,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -82,23 +83,38 @@ def plan(meshes: Path, output: Path, cameras: Cameras, flat: bool = False) -> tu
         flat: Name pictures ``ITEM.obj.shaded_v001.png``, side by side, as MVCNN does.
 
     Raises:
-        UserError: There are no meshes, or the folder holds pictures of another kind.
+        UserError: There are no meshes, two would have the same pictures, or the folder holds something else.
     """
     found = [path for split in SPLITS for path in meshes.glob(f"*/{split}/*.[oO][fF][fF]")]
-    found = sorted(path for path in found if not path.name.startswith(".") and path.is_file())
+    found = [path for path in found if not path.name.startswith(".") and path.is_file()]
+    found.sort(key=lambda path: (path.with_suffix(""), path))
     if not found:
         what = "has no meshes" if meshes.is_dir() else "no such folder"
         raise DataError(f"{meshes}: {what}; {LAYOUT}")
+    for one, other in pairwise(found):  # ITEM.OFF and ITEM.off are neighbours once their suffix is off
+        if one.with_suffix("") == other.with_suffix(""):
+            raise DataError(f"{one} and {other.name} would have the same pictures; expected another name for one")
     _check_settings(output, {**asdict(cameras), "flat": flat})
-    listing = cache(lambda folder: set(os.listdir(folder)) if folder.is_dir() else set())
+    listing = cache(_whole_files)
     items, done = [], 0
     for path in found:
         pictures = _pictures(output / path.parent.relative_to(meshes), path.stem, cameras.views, flat)
-        missing = {view: file for view, file in enumerate(pictures) if file.name not in listing(file.parent)}
+        missing = {view: file for view, file in enumerate(pictures) if not listing(file.parent).get(file.name)}
         done += len(pictures) - len(missing)
         if missing:
             items.append(Item(path, missing))
     return items, done
+
+
+def _whole_files(folder: Path) -> dict[str, bool]:
+    """Return what is in a folder by name, and whether it is a file with content."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.is_file() and entry.stat().st_size > 0 for entry in entries}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise RunFolderError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 def _pictures(folder: Path, item: str, views: int, flat: bool) -> list[Path]:
@@ -167,6 +183,8 @@ def render_item(item: Item, cameras: Cameras) -> str:
         except DataError as error:
             raise DataError(f"{item.mesh}: {error}") from error
         for view, file in item.missing.items():
+            if file.is_dir():
+                raise DataError(f"{file}: a folder is in the way of a picture; expected none")
             file.parent.mkdir(parents=True, exist_ok=True)
             temporary = file.with_name(f".{file.name}.tmp")
             Image.fromarray(scene.picture(view)).save(temporary, format="PNG")
