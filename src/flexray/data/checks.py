@@ -90,6 +90,8 @@ def reading(file: Path, expected: str) -> Iterator[None]:
         raise DataError(f"{file}: is empty (0 bytes); expected {expected}")
     try:
         yield
+    except UserError:
+        raise
     except (OSError, ValueError, EOFError, NotImplementedError, csv.Error) as error:
         raise DataError(f"{file}: cannot be read as {expected} ({' '.join(str(error).split())})") from error
 

@@ -18,7 +18,9 @@ PLAIN = {
     "arrays": [np.arange(6.0).reshape(2, 3), np.arange(3)[::2], np.asfortranarray(np.ones((2, 2)))],
     "objects": np.array(["a", [1]], dtype=object),
     "texts": np.array(["ab", "c"]),
-    "scalars": [np.float32(1.5), np.int64(3), np.str_("a")],
+    "others": [np.array([b"ab"]), np.arange(3, dtype=">i4"), np.array([True]), np.zeros((0, 3)), np.array(2 + 1j)],
+    "long": [np.arange(3000.0).reshape(3, 1000), np.array([["long"] * 900, [None] * 900], dtype=object)],
+    "scalars": [np.float32(1.5), np.int64(3), np.str_("a"), np.str_(""), np.bool_(True), np.bytes_(b"a")],
 }
 
 
@@ -28,10 +30,10 @@ def test_numpy_and_plain_containers_come_out(protocol, tmp_path):
     file.write_bytes(pickle.dumps(PLAIN, protocol))
     found = load_pickle(file)
     assert found["list"] == PLAIN["list"]
-    for name in ("arrays", "scalars"):
+    for name in ("arrays", "others", "long", "scalars"):
         for a, b in zip(found[name], PLAIN[name], strict=True):
             np.testing.assert_array_equal(a, b)
-            assert a.dtype == b.dtype
+            assert a.dtype.newbyteorder("=") == b.dtype.newbyteorder("=")  # NumPy swaps while it reads
     np.testing.assert_array_equal(found["objects"], PLAIN["objects"])
     np.testing.assert_array_equal(found["texts"], PLAIN["texts"])
 
@@ -78,10 +80,92 @@ def test_a_hostile_pickle_is_refused_and_nothing_runs(kind, depth, tmp_path):
     assert not made.exists()
 
 
-def test_a_codec_that_is_not_latin1_is_refused(tmp_path):
+@pytest.mark.parametrize("codec", ["rot13", "none", "hex"])
+def test_a_codec_that_is_not_latin1_is_refused(codec, tmp_path):
     file = tmp_path / "a.pkl"
-    file.write_bytes(b"c_codecs\nencode\n(Vx\nVrot13\ntR.")
-    with pytest.raises(DataError, match="refused, since this pickle asks for the codec rot13"):
+    file.write_bytes(b"c_codecs\nencode\n(Vx\nV%s\ntR." % codec.encode())
+    with pytest.raises(DataError) as caught:
+        load_pickle(file)
+    wanted = "expected NumPy arrays and plain containers only"
+    assert str(caught.value) == f"{file}: refused, since this pickle asks for the codec {codec}; {wanted}"
+
+
+class Built(Runs):
+    """A pickle of it calls a function and gives the result a state, or several."""
+
+    def __init__(self, function, *arguments, state):
+        super().__init__(function, *arguments)
+        self._state = state
+
+    def __reduce__(self):
+        return (*self._call, self._state)
+
+
+POINTERS = b"A" * 8
+OBJECT, RECORD = np.dtype("O"), np.dtype([("a", "O")])
+REBUILD, SCALAR = np.ones(1).__reduce__()[0], np.float64(1).__reduce__()[0]
+FROM_BUFFER = np.ones(1).__reduce_ex__(5)[0]
+
+
+def forged(flags=0, names=("a",), fields=None, subdtype=None, text="V8"):
+    return Built(np.dtype, text, False, True, state=(3, "|", subdtype, names, fields, 8, 1, flags))
+
+
+def array(shape, dtype, content):
+    return Built(REBUILD, np.ndarray, (0,), b"b", state=(1, shape, dtype, False, content))
+
+
+FORGED = {
+    "ndarray": lambda: Runs(np.ndarray, (1,), "O", POINTERS),
+    "ndarray, record": lambda: Runs(np.ndarray, (1,), forged(fields={"a": (OBJECT, 0)}), POINTERS),
+    "frombuffer, object": lambda: Runs(FROM_BUFFER, POINTERS, OBJECT, (1,), "C"),
+    "frombuffer, record": lambda: Runs(FROM_BUFFER, POINTERS, forged(fields={"a": (OBJECT, 0)}), (1,), "C"),
+    "frombuffer of objects": lambda: Runs(FROM_BUFFER, np.array([None]), np.dtype("i8"), (1,), "C"),
+    "scalar, object": lambda: Runs(SCALAR, OBJECT, POINTERS),
+    "scalar, record": lambda: Runs(SCALAR, RECORD, POINTERS),
+    "scalar, too short": lambda: Runs(SCALAR, np.dtype("f8"), b"A"),
+    "array, object": lambda: array((1,), OBJECT, POINTERS),
+    "array, object as text": lambda: array((1,), OBJECT, "A" * 8),
+    "array, record": lambda: array((1,), RECORD, POINTERS),
+    "array, forged record": lambda: array((1,), forged(fields={"a": (OBJECT, 0)}), POINTERS),
+    "array, fields on numbers": lambda: array((1,), forged(text="f8", fields={"a": (OBJECT, 0)}), POINTERS),
+    "array, subarray": lambda: array((1,), forged(text="f8", names=None, subdtype=(OBJECT, (1,))), POINTERS),
+    "array, a dtype's name": lambda: array((1,), "O", POINTERS),
+    "array, void": lambda: array((1,), np.dtype("V8"), POINTERS),
+    "array, list of numbers": lambda: array((1,), np.dtype("f8"), [1.0]),
+    "array, too few objects": lambda: array((9,), OBJECT, [1]),
+    "array, too many objects": lambda: array((1,), OBJECT, [1, 2]),
+    "array, small integers overflow": lambda: array((np.uint8(16), np.uint8(16)), OBJECT, []),
+    "array, too few bytes": lambda: array((9,), np.dtype("f8"), POINTERS),
+    "array, negative": lambda: array((-1, -1), np.dtype("f8"), POINTERS),
+    "array, too many axes": lambda: array((0,) * 70, np.dtype("f8"), b""),
+    "array, no characters": lambda: array((1,), np.dtype("U2"), b"\xff" * 8),
+    "frombuffer, no characters": lambda: Runs(FROM_BUFFER, b"\xff" * 8, np.dtype("U2"), (1,), "C"),
+    "scalar, no characters": lambda: Runs(SCALAR, np.dtype("U2"), b"\xff" * 8),
+    "array of another class": lambda: Built(REBUILD, list, (0,), b"b", state=(1, (1,), OBJECT, False, [1])),
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_a_forged_array_is_refused_before_numpy_sees_it(kind, tmp_path):
+    file = tmp_path / "a.pkl"
+    file.write_bytes(pickle.dumps(FORGED[kind](), 4))
+    with pytest.raises(DataError, match=rf"^{file}: (refused, since this pickle asks for|is cut off or no) ") as caught:
+        load_pickle(file)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).count(str(file)) == 1
+
+
+MADE = {"array": np.ones((2, 2)), "buffer": Runs(FROM_BUFFER, POINTERS, np.dtype("f8"), (1,), "C")}
+
+
+@pytest.mark.parametrize("first", MADE)
+def test_an_array_is_filled_once(first, tmp_path):
+    """A second state would free the memory that views of the first still show."""
+    file = tmp_path / "a.pkl"
+    state = pickle.dumps((1, (1,), np.dtype("f8"), False, POINTERS), 2)
+    file.write_bytes(pickle.dumps(MADE[first], 2)[:-1] + state[2:-1] + b"b.")
+    with pytest.raises(DataError, match="refused, since this pickle asks for an array that is filled twice; expected"):
         load_pickle(file)
 
 
