@@ -6,8 +6,9 @@ Shapes: b = samples of a batch, n = samples of a split, c = classes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -60,21 +61,32 @@ class Task:
         more = SENTIMENT if self.sentiment else ("top5",) if self.num_outputs > 5 else ()
         return (*METRICS[self.loss], *more)
 
-    def check_labels(self, labels_n: LabelArray, where: str) -> LabelArray:
-        """Return the labels in the type that the loss takes; refuse what it cannot take, naming file and row."""
+    def check_labels(self, labels_n: LabelArray, where: str, ids: Sequence[Any] = ()) -> LabelArray:
+        """Return the labels in the type that the loss takes; refuse what it cannot take.
+
+        Args:
+            labels_n: The labels.
+            where: Their file, for messages.
+            ids: What messages call the samples; by default they count rows.
+        """
         if self.is_classification:
-            return self._check_classes(labels_n, where)
-        values = np.asarray(labels_n, dtype=np.float64)
-        per_row = math.prod(values.shape[1:])
-        if values.ndim == 0 or per_row != 1:
+            return self._check_classes(labels_n, where, ids)
+        labels = np.asarray(labels_n)
+        per_row = math.prod(labels.shape[1:])
+        if labels.ndim == 0 or per_row != 1:
             raise DataError(f"{where}: expected one number per row for loss '{self.loss}', got {per_row}")
-        values = values.reshape(len(values))
+        labels = labels.reshape(len(labels))
+        values: npt.NDArray[np.float64]
+        if labels.dtype.kind in "biuf":
+            values = labels.astype(np.float64)
+        else:
+            values = np.array([_number(label) for label in labels], dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
-            raise DataError(f"{where}: row {bad[0]}: label {values[bad[0]]} is not a finite number")
+            raise DataError(f"{where}: {_sample(bad[0], ids)}: label {labels[bad[0]]} is not a finite number")
         return values
 
-    def _check_classes(self, labels_n: LabelArray, where: str) -> LabelArray:
+    def _check_classes(self, labels_n: LabelArray, where: str, ids: Sequence[Any]) -> LabelArray:
         labels = np.asarray(labels_n)
         if labels.ndim != 1:
             raise DataError(f"{where}: expected one class number per row, got an array of shape {labels.shape}")
@@ -86,7 +98,7 @@ class Task:
             fractions = (whole[np.isfinite(whole)] % 1).any()
             hint = "; labels that are no classes need dataset.loss=l1 or mse" if fractions else ""
             raise DataError(
-                f"{where}: row {bad[0]}: label {labels[bad[0]]} is out of range,"
+                f"{where}: {_sample(bad[0], ids)}: label {labels[bad[0]]} is out of range,"
                 f" expected a whole number from 0 to {self.num_outputs - 1}{hint}"
             )
         return labels.astype(np.int64)
@@ -114,6 +126,17 @@ class Task:
         if self.loss == "mse":
             result["mse"] = float(error_n.square().mean())
         return {**result, **(sentiment_metrics(prediction_nc[:, 0], labels_n) if self.sentiment else {})}
+
+
+def _sample(row: int, ids: Sequence[Any]) -> str:
+    return f"sample '{ids[row]}'" if len(ids) else f"row {row}"
+
+
+def _number(label: Any) -> float:
+    try:
+        return float(label)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _top_k(prediction_nc: Tensor, labels_n: Tensor, k: int) -> float:

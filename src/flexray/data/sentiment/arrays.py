@@ -22,7 +22,7 @@ import numpy as np
 from flexray.data.base import SPLITS, Array
 from flexray.data.checks import reading
 from flexray.data.columns import read as read_columns
-from flexray.data.sentiment.samples import PARTIES, Modality, Samples, Splits, as_text, trimmed
+from flexray.data.sentiment.samples import PARTIES, Modality, Samples, Splits, as_text, step_count, trimmed
 from flexray.errors import ConfigError, DataError
 
 LAYOUT = "train/ and test/ with video.npy, audio.npy, text.npy or sentences.csv, and labels.npy (bundle)"
@@ -84,14 +84,14 @@ def _array(file: Path, is_text: bool) -> tuple[list[Any], str]:
     array = _load(file)
     if array.dtype.kind not in "biuf":
         raise DataError(f"{file}: expected numbers, got {array.dtype}")
+    if array.ndim not in (2, 3):
+        raise DataError(f"{file}: expected [samples, steps, features] or [samples, features], got {array.shape}")
     lengths = _lengths(file, array)
     if is_text and array.ndim == 2 and array.dtype.kind in "iu":
         ends = lengths if lengths is not None else [_last(row) for row in array]
         return [row[:end] for row, end in zip(array, ends, strict=True)], "tokens"
     if array.ndim == 2:
         return list(array), "flat"
-    if array.ndim != 3:
-        raise DataError(f"{file}: expected [samples, steps, features] or [samples, features], got {array.shape}")
     if lengths is None:
         return [trimmed(steps_td) for steps_td in array], "steps"
     return [steps_td[:length] for steps_td, length in zip(array, lengths, strict=True)], "steps"
@@ -104,10 +104,8 @@ def _lengths(file: Path, array: Array) -> Array | None:
     lengths = _load(lengths_file)
     if lengths.shape != array.shape[:1] or lengths.dtype.kind not in "iu":
         raise DataError(f"{lengths_file}: expected {len(array)} whole numbers, got {lengths.dtype} {lengths.shape}")
-    bad = np.flatnonzero((lengths < 0) | (lengths > array.shape[1]))
-    if bad.size:
-        raise DataError(f"{lengths_file}: row {bad[0]}: expected 0 to {array.shape[1]} steps, got {lengths[bad[0]]}")
-    return lengths
+    steps = array.shape[1]
+    return np.array([step_count(length, steps, f"{lengths_file}: row {row}") for row, length in enumerate(lengths)])
 
 
 def _last(row_t: Array) -> int:

@@ -124,7 +124,11 @@ class Sentiment(Dataset):
             return self._standin.labels()
         stored = self._stored_labels()
         task = self._task(*stored.values())
-        return {split: task.check_labels(labels_n, f"{self.path}: {split}") for split, labels_n in stored.items()}
+        wheres = self._store.report["labels"]
+        return {
+            split: task.check_labels(labels_n, wheres[split], list(self.sample_ids(split)))
+            for split, labels_n in stored.items()
+        }
 
     def with_fitted(self, fitted: Mapping[str, Fitted]) -> Sentiment:
         """Return this dataset with the scaling of an earlier run."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from flexray.data.base import Split
-from flexray.data.sentiment.samples import Modality, Samples, Splits, as_text
+from flexray.data.sentiment.samples import Modality, Samples, Splits, as_array, as_text, is_listing, step_count
 from flexray.data.sentiment.unpickling import load_pickle
 from flexray.errors import DataError
 
@@ -39,7 +39,8 @@ def read(folder: Path) -> Splits:
 def _read_split(file: Path) -> Samples:
     content = load_pickle(file)
     if not isinstance(content, list) or not content:
-        raise DataError(f"{file}: expected a list of samples {SAMPLE}, got {type(content).__name__}")
+        found = "an empty list" if content == [] else type(content).__name__
+        raise DataError(f"{file}: expected a list of samples {SAMPLE}, got {found}")
     parts = [_sample(item, f"{file}: sample {row}") for row, item in enumerate(content)]
     ids = [part[0] for part in parts]
     modalities = {
@@ -62,17 +63,20 @@ def _sample(item: Any, where: str) -> tuple[Any, ...]:
         _steps(array, length, f"{where}: {name}")
         for array, length, name in ((visual, lengths[0], "visual"), (acoustic, lengths[1], "acoustic"))
     ]
-    value = np.asarray(label)
+    value = as_array(label)
     if value.dtype.kind not in "iuf" or not value.size:
         raise DataError(f"{where}: expected a label of numbers, [1, 1] or [1, 7], got {_shape(label)}")
-    return as_text(segment), float(value.reshape(-1)[0]), *steps, " ".join(as_text(word) for word in words)
+    if not is_listing(words):
+        raise DataError(f"{where}: actual_words: expected a list of words, got {_shape(words)}")
+    sentence = " ".join(word for word in map(as_text, words) if word)
+    return as_text(segment), float(value.reshape(-1)[0]), *steps, sentence
 
 
 def _steps(array: Any, length: Any, where: str) -> Any:
-    steps = np.asarray(array)
+    steps = as_array(array)
     if steps.dtype.kind not in "iuf" or (steps.ndim != 2 and steps.size):
         raise DataError(f"{where}: expected an array [steps, features], got {_shape(array)}")
-    return steps if length is None else steps[: int(length)]
+    return steps if length is None else steps[: step_count(length, len(steps), where)]
 
 
 def _shape(value: Any) -> str:

@@ -38,6 +38,9 @@ def find_layout(path: Path, text: str) -> Layout:
     """
     if path.is_file() and path.suffix == ".pkl" and path.name not in infomax.FILES.values():
         return _mmsa(path)
+    if path.is_file():
+        told = "name its folder" if path.name in infomax.FILES.values() else f"expected a folder or {mmsa.LAYOUT}"
+        raise DataError(f"dataset.path: {path}: is one file; {told}")
     if not path.is_dir():
         raise DataError(f"dataset.path: {path}: no such folder or pickle; looked for {'; '.join(LAYOUTS)}")
     if found := [path / name for name in infomax.FILES.values() if (path / name).is_file()]:

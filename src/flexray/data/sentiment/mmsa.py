@@ -12,10 +12,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from flexray.data.base import Array, Split
-from flexray.data.sentiment.samples import Modality, Samples, Splits, as_text, trimmed
+from flexray.data.sentiment.samples import (
+    Modality,
+    Samples,
+    Splits,
+    as_array,
+    as_text,
+    is_listing,
+    plain,
+    step_count,
+    trimmed,
+)
 from flexray.data.sentiment.unpickling import load_pickle
 from flexray.errors import DataError
 
@@ -55,29 +63,42 @@ def _read_split(part: Any, where: str) -> Samples:
     for key in NEEDED:
         if key not in part:
             raise DataError(f"{where}: has no '{key}'; expected {', '.join(NEEDED)}")
-    ids = [as_text(sample) for sample in part["id"]]
+    ids = [as_text(sample) for sample in _listing(part, "id", where)]
     for key in NEEDED:
-        if len(part[key]) != len(ids):
+        if len(_listing(part, key, where)) != len(ids):
             raise DataError(f"{where}: '{key}' has {len(part[key])} samples, but 'id' has {len(ids)}")
-    labels_n = np.asarray(part["regression_labels"])
+    labels_n = as_array(part["regression_labels"])
+    if labels_n.size != len(ids):
+        raise DataError(f"{where}: 'regression_labels': expected one number per sample, got {labels_n.shape}")
     modalities = {
         name: Modality(ids, _steps(part, key, where), "steps", f"{where}: '{key}'") for name, key in KEYS.items()
     }
     sentences = [as_text(text) for text in part["raw_text"]]
     modalities["text"] = Modality(ids, sentences, "sentences", f"{where}: 'raw_text'")
-    return Samples(ids, labels_n.reshape(len(ids), -1)[:, 0], modalities, f"{where}: 'regression_labels'")
+    return Samples(ids, labels_n.reshape(len(ids)), modalities, f"{where}: 'regression_labels'")
+
+
+def _listing(part: dict[str, Any], key: str, where: str) -> Any:
+    listing = part[key]
+    if not is_listing(listing) or not len(listing):
+        found = "none" if is_listing(listing) else type(plain(listing)).__name__
+        raise DataError(f"{where}: '{key}': expected one entry per sample, got {found}")
+    return listing
 
 
 def _steps(part: dict[str, Any], key: str, where: str) -> list[Array]:
     """Return each sample's steps [t, d], without padding: by the lengths given, else without all-zero ends."""
-    array_ntd = np.asarray(part[key])
+    array_ntd = as_array(part[key])
     if array_ntd.ndim != 3 or array_ntd.dtype.kind not in "iuf":
         raise DataError(
             f"{where}: '{key}': expected numbers [samples, steps, features], got {array_ntd.dtype} {array_ntd.shape}"
         )
-    lengths = part.get(f"{key}_lengths")
-    if lengths is None:
+    if part.get(f"{key}_lengths") is None:
         return [trimmed(steps_td) for steps_td in array_ntd]
+    lengths = _listing(part, f"{key}_lengths", where)
     if len(lengths) != len(array_ntd):
         raise DataError(f"{where}: '{key}_lengths' has {len(lengths)} entries for {len(array_ntd)} samples")
-    return [steps_td[: int(length)] for steps_td, length in zip(array_ntd, lengths, strict=True)]
+    return [
+        steps_td[: step_count(length, len(steps_td), f"{where}: '{key}_lengths': sample {row}")]
+        for row, (steps_td, length) in enumerate(zip(array_ntd, lengths, strict=True))
+    ]

@@ -5,6 +5,8 @@ Shapes: n = samples, t = steps of one sample, d = features of a step.
 
 from __future__ import annotations
 
+import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,18 +105,52 @@ def join(samples: Samples) -> Joined:
 def _rows(ids: Sequence[str], where: str) -> dict[str, int]:
     row_of: dict[str, int] = {}
     for row, sample in enumerate(ids):
+        if not sample:
+            raise DataError(f"{where}: sample {row}: expected an ID, got none")
         if row_of.setdefault(sample, row) != row:
             raise DataError(f"{where}: sample {row}: ID '{sample}' is already in sample {row_of[sample]}")
     return row_of
 
 
 def as_text(value: Any) -> str:
-    """Return an ID or a word as text: pickles hold it as str, bytes, or an array or list with one of these."""
-    while isinstance(value, list | tuple | np.ndarray) and len(value):
-        value = value[0]
+    """Return an ID or a word as text: pickles hold it as str, bytes, or an array or list with one of these.
+
+    None, NaN and an empty list say that there is none, which is an empty text.
+    """
+    value = plain(value)
+    if isinstance(value, list | tuple):
+        return as_text(value[0]) if value else ""
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
-    return str(value)
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+
+
+def plain(value: Any) -> Any:
+    """Return Python's own numbers, texts and lists of them for NumPy's."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def is_listing(value: Any) -> bool:
+    """Whether this has entries: a list, a tuple, or an array that is not a single value."""
+    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+def as_array(value: Any) -> Array:
+    """Return an array of what a pickle holds; one of objects, without axes, where the parts do not fit each other."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.array(None, dtype=object)
+
+
+def step_count(value: Any, steps: int, where: str) -> int:
+    """Return a sample's length; refuse what is no whole number from 0 to ``steps``, what its array has."""
+    number = plain(value)
+    if isinstance(number, list) and len(number) == 1:
+        number = number[0]
+    if isinstance(number, int | float) and 0 <= number <= steps and number % 1 == 0:
+        return int(number)
+    raise DataError(f"{where}: expected a whole number of steps from 0 to {steps}, got {reprlib.repr(number)}")
 
 
 def trimmed(steps_td: Array) -> Array:

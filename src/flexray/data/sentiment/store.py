@@ -29,7 +29,7 @@ from flexray.data.sentiment.layouts import Layout
 from flexray.data.sentiment.samples import Joined, Modality, Samples, join
 from flexray.errors import DataError
 
-VERSION = 1
+VERSION = 2
 """Goes into the key: raise it whenever the content of a store changes."""
 
 
@@ -88,7 +88,15 @@ def _make(layout: Layout, folder: Path) -> None:
     except OSError as error:
         raise DataError(f"dataset.cache: cannot write to {folder.parent}: {error.strerror}") from error
     try:
-        report: dict[str, Any] = {"layout": layout.name, "sizes": {}, "dropped": {}, "replaced": {}, "kinds": {}}
+        report: dict[str, Any] = {
+            "layout": layout.name,
+            "sizes": {},
+            "dropped": {},
+            "replaced": {},
+            "kinds": {},
+            "labels": {},
+            "widths": {},
+        }
         for split, samples in splits.items():
             _write_split(draft / split, samples, report, split)
         for name, kind in report["kinds"].items():
@@ -108,15 +116,36 @@ def _write_split(folder: Path, samples: Samples, report: dict[str, Any], split: 
     folder.mkdir()
     joined = join(samples)
     rows = joined.rows["labels"]
-    np.save(folder / "labels.npy", np.asarray(samples.labels_n)[rows])
+    np.save(folder / "labels.npy", _labels(samples, rows))
+    report["labels"][split] = samples.where
     np.save(folder / "ids.npy", np.array([samples.ids[row] for row in rows]))
     report["sizes"][split] = len(rows)
     report["dropped"][split] = joined.dropped
     for name, modality in samples.modalities.items():
         if report["kinds"].setdefault(name, modality.kind) != modality.kind:
             raise DataError(f"{modality.where}: holds {modality.kind}, but the split before it {report['kinds'][name]}")
+        if modality.kind in ("steps", "flat"):
+            kept = joined.rows[name]
+            first = [modality.where, modality.samples[kept[0]].shape[-1]]
+            _check_widths(modality, kept, report["widths"].setdefault(name, first))
         replaced = _write(folder, name, modality, joined)
         report["replaced"][name] = report["replaced"].get(name, 0) + replaced
+
+
+def _labels(samples: Samples, rows: list[int]) -> Array:
+    """Return the labels of ``rows`` as numbers, so that none of them is stored as an object."""
+    labels: Array = np.asarray(samples.labels_n)[rows]
+    if labels.dtype.kind in "biuf":
+        return labels
+    numbers = []
+    for row, label in zip(rows, labels, strict=True):
+        try:
+            numbers.append(float(label))
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{samples.where}: sample '{samples.ids[row]}': expected a number as label, got '{label}'"
+            ) from None
+    return np.array(numbers)
 
 
 def _write(folder: Path, name: str, modality: Modality, joined: Joined) -> int:
@@ -125,26 +154,25 @@ def _write(folder: Path, name: str, modality: Modality, joined: Joined) -> int:
     if modality.kind == "sentences":
         (folder / "text.json").write_text(json.dumps(kept), encoding="utf-8")
         return 0
-    _check_widths(modality, joined.rows[name])
-    if modality.kind == "flat":
-        array = np.array(kept, dtype=np.float32)
-    else:
+    if modality.kind != "flat":
         lengths: IdArray = np.array([len(sample) for sample in kept], dtype=np.int64)
         np.save(folder / f"{name}_lengths.npy", lengths)
-        with np.errstate(over="ignore"):
-            array = np.concatenate(kept).astype(np.int64 if modality.kind == "tokens" else np.float32)
+    with np.errstate(over="ignore"):
+        joint = np.array(kept) if modality.kind == "flat" else np.concatenate(kept)
+        array = joint.astype(np.int64 if modality.kind == "tokens" else np.float32)
     bad = ~np.isfinite(array)
     array[bad] = 0
     np.save(folder / f"{name}.npy", array)
     return int(bad.sum())
 
 
-def _check_widths(modality: Modality, rows: list[int]) -> None:
-    width = modality.samples[rows[0]].shape[1:]
+def _check_widths(modality: Modality, rows: list[int], known: list[Any]) -> None:
+    """Refuse samples of another number of features than the first one's; ``known`` says where that is, and how many."""
+    where, width = known
     for row in rows:
-        if modality.samples[row].shape[-1:] != width and modality.kind == "steps":
-            found = modality.samples[row].shape[-1:]
-            raise DataError(f"{modality.where}: sample {row} has steps of shape {found}, but sample {rows[0]} {width}")
+        found = modality.samples[row].shape[-1]
+        if found != width:
+            raise DataError(f"{modality.where}: sample {row} has {found} features, but the first of {where} {width}")
 
 
 def _write_scaling(folder: Path, name: str) -> None:
