@@ -3,7 +3,7 @@ import logging
 import numpy as np
 import pytest
 
-from flexray.data.checks import check_features
+from flexray.data.checks import check_features, reading
 from flexray.data.digits import Digits
 from flexray.data.outlines import check_classes
 from flexray.errors import DataError
@@ -57,3 +57,28 @@ def test_class_numbers_that_stand_for_nothing_are_told_once(caplog, labels, clas
 def test_one_class_is_told_by_name():
     with pytest.raises(DataError, match=r"^dataset \(Digits\): all training samples are of one class only, 'yes';"):
         check_classes(np.array([1, 1]), Digits(), Task("cross_entropy", 2, classes=("no", "yes")))
+
+
+WORDS = {
+    "text": np.array(["1.5", "pos"]),
+    "objects": np.array([1.5, "pos"], dtype=object),
+    "a column": np.array([["1"], ["pos"]]),
+    "nothing": np.array([1.5, None], dtype=object),
+}
+
+
+@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize("loss", ["l1", "mse"])
+def test_a_label_that_is_no_number_is_named(loss, kind):
+    shown = WORDS[kind].reshape(-1)[1]
+    with pytest.raises(DataError, match=rf"^labels.npy: row 1: label {shown} is not a finite number$"):
+        Task(loss, 1).check_labels(WORDS[kind], "labels.npy")
+    with pytest.raises(DataError, match=rf"^labels.npy: sample 'b': label {shown} is not a finite number$"):
+        Task(loss, 1).check_labels(WORDS[kind], "labels.npy", ["a", "b"])
+
+
+def test_a_refusal_while_a_file_is_read_is_told_once(tmp_path):
+    file = tmp_path / "a.pkl"
+    file.write_text("x")
+    with pytest.raises(DataError, match=r"^refused$"), reading(file, "a pickle"):
+        raise DataError("refused")

@@ -5,7 +5,7 @@ Shapes: b = samples of a batch, t = tokens of the longest text, h = BERT's hidde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -97,9 +97,12 @@ def _pretrained(name: str, tokens: int, chances: dict[str, float]) -> Any:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
-        model, info = AutoModel.from_pretrained(name, output_loading_info=True, dtype=torch.float32, **chances)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"dataset.bert: cannot load '{name}': {_first_line(error)}; {BERT_EXPECTED}") from error
+        model, info = AutoModel.from_pretrained(
+            name, output_loading_info=True, ignore_mismatched_sizes=True, dtype=torch.float32, **chances
+        )
+    except Exception as error:  # of whichever library reads the weights
+        raise ConfigError(f"dataset.bert: cannot load '{name}': {first_line(error)}; {BERT_EXPECTED}") from error
+    _check_shapes(name, info["mismatched_keys"])
     lacking = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
     if lacking:
         raise ConfigError(f"dataset.bert: the weights in '{name}' lack {lacking[0]}; {BERT_EXPECTED}")
@@ -111,11 +114,20 @@ def _pretrained(name: str, tokens: int, chances: dict[str, float]) -> Any:
     return model
 
 
+def _check_shapes(name: str, misfits: Iterable[tuple[str, Sequence[int], Sequence[int]]]) -> None:
+    for key, found, expected in sorted(misfits):
+        raise ConfigError(
+            f"dataset.bert: the weights in '{name}' do not fit its config.json:"
+            f" {key} has shape {tuple(found)}, expected {tuple(expected)}"
+        )
+
+
 BERT_EXPECTED = "expected a BERT's name on the hub, or a folder with config.json, weights and tokenizer"
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".")
+def first_line(error: BaseException) -> str:
+    """Return what an error of a library says, in one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def _freeze(bert: Any, layers: int) -> None:

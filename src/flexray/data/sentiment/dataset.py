@@ -26,7 +26,7 @@ from flexray.data.sentiment.layouts import find_layout
 from flexray.data.sentiment.samples import PARTIES
 from flexray.data.sentiment.standin import StandIn, stand_in
 from flexray.data.sentiment.store import Store, open_store
-from flexray.data.sentiment.tokens import check_bert, tokenize
+from flexray.data.sentiment.tokens import check_bert, check_tokens, tokenize
 from flexray.errors import ConfigError, near_match
 from flexray.tasks import LabelArray, Loss, Task
 
@@ -124,9 +124,9 @@ class Sentiment(Dataset):
             return self._standin.labels()
         stored = self._stored_labels()
         task = self._task(*stored.values())
-        wheres = self._store.report["labels"]
+        where = self._store.report["where"]
         return {
-            split: task.check_labels(labels_n, wheres[split], list(self.sample_ids(split)))
+            split: task.check_labels(labels_n, where[split]["labels"], list(self.sample_ids(split)))
             for split, labels_n in stored.items()
         }
 
@@ -177,6 +177,8 @@ class Sentiment(Dataset):
         else:
             texts, padding = tokenize(self._store.sentences(split), self.bert, self.max_tokens)
             tokens_s, lengths_n = np.concatenate(texts), np.array([len(ids) for ids in texts])
+        where = self._store.report["where"][split]["text"]
+        check_tokens(tokens_s, lengths_n, list(self.sample_ids(split)), self.bert, where)
         return TokenFeatures(tokens_s, lengths_n, self.max_tokens, offers, padding)
 
     def _tell(self, report: Mapping[str, Any]) -> None:

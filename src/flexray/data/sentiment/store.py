@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -28,6 +29,11 @@ from flexray.data.base import Array, Fitted, IdArray, Split
 from flexray.data.sentiment.layouts import Layout
 from flexray.data.sentiment.samples import Joined, Modality, Samples, join
 from flexray.errors import DataError
+
+log = logging.getLogger("flexray")
+
+REPORT = ("sizes", "dropped", "replaced", "kinds", "where", "widths")
+"""What a report tells, by split or by modality."""
 
 VERSION = 2
 """Goes into the key: raise it whenever the content of a store changes."""
@@ -74,9 +80,43 @@ def open_store(layout: Layout, cache: Path, salt: str) -> Store:
     stats = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in layout.files]
     key = hashlib.sha256(repr((VERSION, salt, stats)).encode()).hexdigest()[:16]
     folder = cache / key
-    if not (folder / "report.json").is_file():
-        _make(layout, folder)
-    return Store(folder, json.loads((folder / "report.json").read_text(encoding="utf-8")))
+    if store := _opened(folder):
+        return store
+    if folder.exists():
+        log.warning("dataset.cache: %s is damaged, so it is made again", folder)
+    _make(layout, folder)
+    if store := _opened(folder):
+        return store
+    raise DataError(f"dataset.cache: {folder}: cannot be read; expected a folder that this run has just written")
+
+
+def _opened(folder: Path) -> Store | None:
+    """Return the store in a folder if it is there and whole."""
+    try:
+        store = Store(folder, json.loads((folder / "report.json").read_text(encoding="utf-8")))
+        for split in store.report["where"]:
+            _check_split(store, split)
+        for name, kind in store.report["kinds"].items():
+            if kind in ("steps", "flat"):
+                store.scaling(name)
+        return store if set(REPORT) <= set(store.report) else None
+    except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError):
+        return None  # whatever is wrong with it, it is made again
+
+
+def _check_split(store: Store, split: Split) -> None:
+    """Refuse files that are not as long as the report says."""
+    found = [len(store.array(split, "labels")), len(store.array(split, "ids"))]
+    for name, kind in store.report["kinds"].items():
+        if kind == "sentences":
+            found.append(len(store.sentences(split)))
+        elif kind == "flat":
+            found.append(len(store.array(split, name)))
+        else:
+            lengths_n = store.array(split, f"{name}_lengths")
+            found.append(len(lengths_n) if lengths_n.sum() == len(store.array(split, name)) else -1)
+    if set(found) != {store.report["sizes"][split]}:
+        raise ValueError(f"{split} has {found} samples")
 
 
 def _make(layout: Layout, folder: Path) -> None:
@@ -88,25 +128,18 @@ def _make(layout: Layout, folder: Path) -> None:
     except OSError as error:
         raise DataError(f"dataset.cache: cannot write to {folder.parent}: {error.strerror}") from error
     try:
-        report: dict[str, Any] = {
-            "layout": layout.name,
-            "sizes": {},
-            "dropped": {},
-            "replaced": {},
-            "kinds": {},
-            "labels": {},
-            "widths": {},
-        }
+        report: dict[str, Any] = {"layout": layout.name, **{key: {} for key in REPORT}}
         for split, samples in splits.items():
             _write_split(draft / split, samples, report, split)
         for name, kind in report["kinds"].items():
             if kind in ("steps", "flat"):
                 _write_scaling(draft, name)
         (draft / "report.json").write_text(json.dumps(report), encoding="utf-8")
-        if not folder.exists():
+        if _opened(folder) is None:  # there may be a damaged one
+            shutil.rmtree(folder, ignore_errors=True)
             draft.replace(folder)
     except OSError as error:
-        if not (folder / "report.json").is_file():
+        if _opened(folder) is None:
             raise DataError(f"dataset.cache: cannot write {folder}: {error.strerror}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -117,7 +150,7 @@ def _write_split(folder: Path, samples: Samples, report: dict[str, Any], split: 
     joined = join(samples)
     rows = joined.rows["labels"]
     np.save(folder / "labels.npy", _labels(samples, rows))
-    report["labels"][split] = samples.where
+    report["where"][split] = {"labels": samples.where} | {name: m.where for name, m in samples.modalities.items()}
     np.save(folder / "ids.npy", np.array([samples.ids[row] for row in rows]))
     report["sizes"][split] = len(rows)
     report["dropped"][split] = joined.dropped

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from flexray.data.base import IdArray
-from flexray.errors import ConfigError
-from flexray.models.bert import BERT_EXPECTED
+from flexray.data.base import Array, IdArray
+from flexray.errors import ConfigError, DataError
+from flexray.models.bert import BERT_EXPECTED, first_line
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json", "pytorch_model.bin.index.json")
 VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")
@@ -74,10 +74,41 @@ def tokenize(sentences: Sequence[str], bert: str, limit: int) -> tuple[list[IdAr
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(bert)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise ConfigError(f"dataset.bert: cannot load the tokenizer of '{bert}': {reason}; {BERT_EXPECTED}") from error
+    except Exception as error:  # of whichever library reads it
+        raise _not_loaded("tokenizer", bert, error) from error
     if not sentences:
         return [], 0
     found = tokenizer(list(sentences), truncation=True, max_length=limit)["input_ids"]
     return [np.array(ids, dtype=np.int64) for ids in found], int(tokenizer.pad_token_id or 0)
+
+
+def check_tokens(tokens_s: Array, lengths_n: IdArray, ids: Sequence[str], bert: str, where: str) -> None:
+    """Refuse token IDs that a BERT has no vector for.
+
+    Args:
+        tokens_s: The token IDs of all samples, one sample after the other.
+        lengths_n: Tokens of every sample.
+        ids: IDs of the samples, for messages.
+        bert: Name on the hub, or a folder.
+        where: File that the tokens or their words come from.
+
+    Raises:
+        ConfigError: Nothing tells how many there are.
+        DataError: It names file and sample.
+    """
+    from transformers import AutoConfig
+
+    try:
+        known = int(AutoConfig.from_pretrained(bert).vocab_size)
+    except Exception as error:  # of whichever library reads it
+        raise _not_loaded("config.json", bert, error) from error
+    bad = np.flatnonzero((tokens_s < 0) | (tokens_s >= known))
+    if bad.size:
+        sample = ids[int(np.searchsorted(np.cumsum(lengths_n), bad[0], side="right"))]
+        raise DataError(
+            f"{where}: sample '{sample}': token ID {tokens_s[bad[0]]}; expected 0 to {known - 1}, what '{bert}' knows"
+        )
+
+
+def _not_loaded(part: str, bert: str, error: Exception) -> ConfigError:
+    return ConfigError(f"dataset.bert: cannot load the {part} of '{bert}': {first_line(error)}; {BERT_EXPECTED}")
