@@ -104,6 +104,12 @@ def test_a_sample_without_text_is_dropped_by_id(value, tmp_path, caplog):
     assert Sentiment(folder, cache=tmp_path / "cache")._store.report["dropped"]["train"] == {"text": ["train$_$3"]}
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (3, 0)])
+def test_a_sample_without_steps_is_dropped_whatever_its_length_says(shape, tmp_path):
+    folder = changed_infomax(tmp_path / "i", visual=np.zeros(shape), vlen=5)
+    assert Sentiment(folder, cache=tmp_path / "cache")._store.report["dropped"]["train"] == {"video": ["train$_$3"]}
+
+
 @pytest.mark.parametrize("value", [None, 3, "good film"])
 def test_words_that_are_no_list_are_named(value, tmp_path):
     line = refusal(changed_infomax(tmp_path / "i", actual_words=value), tmp_path)
