@@ -78,7 +78,7 @@ def _steps(array: Any, length: Any, where: str) -> Any:
         raise DataError(f"{where}: expected an array [steps, features], got {_shape(array)}")
     if length is None or not steps.size:  # a sample without steps is dropped, whatever its length says
         return steps
-    return steps[: step_count(length, len(steps), where)]
+    return steps[: step_count(length, len(steps), where, cut=True)]
 
 
 def _shape(value: Any) -> str:

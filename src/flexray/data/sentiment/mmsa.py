@@ -99,6 +99,6 @@ def _steps(part: dict[str, Any], key: str, where: str) -> list[Array]:
     if len(lengths) != len(array_ntd):
         raise DataError(f"{where}: '{key}_lengths' has {len(lengths)} entries for {len(array_ntd)} samples")
     return [
-        steps_td[: step_count(length, len(steps_td), f"{where}: '{key}_lengths': sample {row}")]
+        steps_td[: step_count(length, len(steps_td), f"{where}: '{key}_lengths': sample {row}", cut=True)]
         for row, (steps_td, length) in enumerate(zip(array_ntd, lengths, strict=True))
     ]

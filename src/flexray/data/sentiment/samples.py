@@ -143,14 +143,22 @@ def as_array(value: Any) -> Array:
         return np.array(None, dtype=object)
 
 
-def step_count(value: Any, steps: int, where: str) -> int:
-    """Return a sample's length; refuse what is no whole number from 0 to ``steps``, what its array has."""
+def step_count(value: Any, steps: int, where: str, cut: bool = False) -> int:
+    """Return a sample's length; refuse what is no whole number from 0 to ``steps``, what its array has.
+
+    Args:
+        value: What the file says.
+        steps: t.
+        where: For messages.
+        cut: Lengths may be those from before arrays were cut, as preparing scripts note them; then it is ``steps``.
+    """
     number = plain(value)
     if isinstance(number, list) and len(number) == 1:
         number = number[0]
-    if isinstance(number, int | float) and 0 <= number <= steps and number % 1 == 0:
-        return int(number)
-    raise DataError(f"{where}: expected a whole number of steps from 0 to {steps}, got {reprlib.repr(number)}")
+    if isinstance(number, int | float) and 0 <= number < math.inf and number % 1 == 0 and (cut or number <= steps):
+        return min(int(number), steps)
+    expected = "a whole number of steps" if cut else f"a whole number of steps from 0 to {steps}"
+    raise DataError(f"{where}: expected {expected}, got {reprlib.repr(number)}")
 
 
 def trimmed(steps_td: Array) -> Array:
