@@ -32,6 +32,7 @@ from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 from flexray.participants import LABELS_AT, SERVER, SERVER_INDEX, ParticipantSpec, Shared, blame
 from flexray.tasks import Task
+from flexray.unread import refuse_unread
 from flexray.values import not_negative, number, one_of, participant, positive, resolve, shown, whole, yes_or_no
 
 Config = Mapping[str, Any]
@@ -79,7 +80,9 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         flexray.errors.UserError: Something in the configuration or the data is wrong.
     """
     data = build_dataset(config, base_dir)
-    if saved is not None:
+    if saved is None:
+        refuse_unread(config)
+    else:
         data = data.for_prediction(saved)
     with blame("dataset", "reading its outline"):
         outline = check_outline(data.outline(), data, predicts=saved is not None)
@@ -279,8 +282,10 @@ def _target(config: Config, outline: Outline) -> Target:
     if metric not in known:
         raise ConfigError(f"target_metric: unknown metric '{metric}'; expected one of: {', '.join(known)}")
     value = None if config["target"] is None else number("target", config["target"])
-    if value is not None and value > 1 and not lower_is_better(metric):
-        raise ConfigError(f"target: expected at most 1, which is all of {metric}, got {value:g}")
+    least = -1 if metric.endswith("_corr") else 0
+    if value is not None and not least <= value <= 1 and not lower_is_better(metric):
+        expected = "at most 1, which is all of" if value > 1 else f"at least {least}, the least of"
+        raise ConfigError(f"target: expected {expected} {metric}, got {value:g}")
     return Target(metric, value, config["stop_at_target"])
 
 

@@ -39,11 +39,12 @@ def trace_speeds(
     sample_units = node["sample_units"]
     if advance == "time" and sample_units is None:
         raise ConfigError("speeds.sample_units: expected the units that a sample lasts, for speeds.advance=time")
+    constant = _constant(node["utilization"], names)
+    _refuse_both(node["machines"], constant, names)
     known = trace_info(path).machines
     machines = _machines(node["machines"], known, names, seed, str(node["path"]))
     trace = read_trace(path, machines)
     cpu_kt = np.array(trace.cpu_mt)
-    constant = _constant(node["utilization"], names)
     for k, value in constant.items():
         cpu_kt[k] = value
     runs_as = {names[k]: machine for k, machine in enumerate(machines) if k not in constant}
@@ -99,3 +100,12 @@ def _constant(given: Any, names: Sequence[str]) -> dict[int, float]:
         participant("speeds.utilization", who, names): fraction(f"speeds.utilization.{who}", value)
         for who, value in given.items()
     }
+
+
+def _refuse_both(machines: Any, constant: Mapping[int, float], names: Sequence[str]) -> None:
+    """Refuse a machine and a utilization of the same participant, unless machines are listed for all."""
+    for who in machines if isinstance(machines, Mapping) else ():
+        if (k := participant("speeds.machines", who, names)) in constant:
+            raise ConfigError(
+                f"speeds.utilization: '{names[k]}' has a machine, too, in speeds.machines; expected one of them"
+            )

@@ -56,6 +56,7 @@ RANGES = {
     "timeout=-1": f"timeout: {POSITIVE} -1",
     "timeout=0": f"timeout: {POSITIVE} 0",
     "target=90": "target: expected at most 1, which is all of test_top1, got 90",
+    "target=-1": "target: expected at least 0, the least of test_top1, got -1",
     "rounds=0": f"rounds: {WHOLE} 0",
     "rounds=-1": f"rounds: {WHOLE} -1",
     "epochs=0": f"epochs: {POSITIVE} 0",
@@ -143,6 +144,25 @@ WORDS = {
 }
 
 
+UNUSED = "not used with speeds=paper; expected speeds=trace or"
+UNREAD = [
+    (("speeds.path=mine.parquet",), f"speeds.path: {UNUSED} speeds.path=null"),
+    (("speeds.machines={upper_left:m}",), f"speeds.machines: {UNUSED} speeds.machines=null"),
+    (("speeds.advance=banana",), f"speeds.advance: {UNUSED} speeds.advance=round"),
+    (("speeds.sample_units=5",), f"speeds.sample_units: {UNUSED} speeds.sample_units=null"),
+    (("speeds=uniform", "speeds.at_end=hold"), "speeds.at_end: not used with speeds=uniform; expected speeds=trace"),
+    (
+        ("speeds=trace", "speeds.sample_units=5"),
+        "speeds.sample_units: not used with speeds.advance=round; expected speeds.advance=time",
+    ),
+    (
+        ("speeds=trace", "speeds.utilization={1:0.5}", "speeds.machines={upper_left:machine_000}"),
+        "speeds.utilization: 'upper_left' has a machine, too, in speeds.machines; expected one of them",
+    ),
+    (("target=null", "stop_at_target=true"), "stop_at_target: there is no target to stop at; expected one"),
+]
+
+
 @pytest.mark.parametrize("argument", TYPES)
 def test_a_value_of_the_wrong_type_is_named_with_what_was_expected(command, argument):
     command(argument).assert_refused(f"flexray: {TYPES[argument]}")
@@ -170,6 +190,7 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
             ("speeds.iterations=5", "speeds.unit_time=2"),
             "speeds.unit_time: given together with speeds.iterations; expected one of them",
         ),
+        *UNREAD,
         (("rounds=null", "epochs=null"), "rounds: none of rounds, epochs and max_time is given; expected at least one"),
         (("algo=adaptive", "adaptive.first=dumy"), "adaptive.first: unknown value 'dumy'; did you mean 'dummy'?"),
         (("eval_train=false", "target_metric=train_loss"), "target_metric: unknown metric 'train_loss'; expected one"),
