@@ -144,7 +144,7 @@ class Shared:
         with blame("dataset", "loading its labels"):
             labels = load_labels(self.dataset, self.outline, self.predicts)
             if for_server and not self.predicts:
-                check_classes(labels["train"], self.dataset, self.outline.task)
+                check_classes(labels["train"], self.dataset, self.outline)
             return {split: torch.from_numpy(np.asarray(y)).to(kind) for split, y in labels.items()}
 
     def build_head(self, widths: Sequence[int]) -> nn.Module:

@@ -1,4 +1,5 @@
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,20 +44,24 @@ def test_several_numbers_per_row_are_no_labels_of_regression(shape, found):
         ([0, 1, 2], (), []),
         ([1, 2], ("a", "b", "c"), []),
         ([1, 2], (), ["class 0 has"]),
-        ([0, 3], (), ["classes 1, 2 have"]),
+        ([0, 3], (), []),
+        ([2, 3], (), ["classes 0, 1 have"]),
         ([10, 20, 30], (), ["classes 0, 1, 2, ... have"]),
     ],
 )
-def test_class_numbers_that_stand_for_nothing_are_told_once(caplog, labels, classes, told):
+def test_class_numbers_that_do_not_start_from_0_are_told(caplog, labels, classes, told):
     with caplog.at_level(logging.WARNING, logger="flexray"):
-        check_classes(np.array(labels), Digits(), Task("cross_entropy", 31, classes=classes))
+        for source in ("files", "synthetic"):
+            outline = replace(Digits().outline(), task=Task("cross_entropy", 31, classes=classes), source=source)
+            check_classes(np.array(labels), Digits(), outline)
     line = "dataset (Digits): labels are numbers from 0; {} no training samples"
     assert caplog.messages == [line.format(words) for words in told]
 
 
 def test_one_class_is_told_by_name():
+    outline = replace(Digits().outline(), task=Task("cross_entropy", 2, classes=("no", "yes")))
     with pytest.raises(DataError, match=r"^dataset \(Digits\): all training samples are of one class only, 'yes';"):
-        check_classes(np.array([1, 1]), Digits(), Task("cross_entropy", 2, classes=("no", "yes")))
+        check_classes(np.array([1, 1]), Digits(), outline)
 
 
 WORDS = {

@@ -16,7 +16,7 @@ import numpy as np
 from flexray.data.base import SPLITS, Array, Dataset, Outline, Split
 from flexray.data.checks import check_party_name, check_task, name_list
 from flexray.errors import DataError
-from flexray.tasks import LabelArray, Task
+from flexray.tasks import LabelArray
 
 log = logging.getLogger("flexray")
 
@@ -75,8 +75,9 @@ def load_labels(dataset: Dataset, outline: Outline, predicts: bool) -> dict[Spli
     return labels
 
 
-def check_classes(labels_n: Array, dataset: Dataset, task: Task) -> None:
-    """Refuse training labels of one class only; warn of class numbers that stand for nothing."""
+def check_classes(labels_n: Array, dataset: Dataset, outline: Outline) -> None:
+    """Refuse training labels of one class only; warn of class numbers that do not start from 0."""
+    task = outline.task
     if not task.is_classification:
         return
     where, found = _where(dataset), np.unique(labels_n).tolist()
@@ -84,7 +85,7 @@ def check_classes(labels_n: Array, dataset: Dataset, task: Task) -> None:
         name = repr(task.classes[found[0]]) if task.classes else found[0]
         raise DataError(f"{where}: all training samples are of one class only, {name}; expected two classes or more")
     lacking = sorted(set(range(found[-1])).difference(found))
-    if lacking and not task.classes:
+    if found[0] > 0 and not task.classes and outline.source != "synthetic":
         told = ", ".join(map(str, lacking[:3])) + (", ..." if len(lacking) > 3 else "")
         classes = f"class {told} has" if len(lacking) == 1 else f"classes {told} have"
         log.warning("%s: labels are numbers from 0; %s no training samples", where, classes)
