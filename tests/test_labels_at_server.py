@@ -109,7 +109,7 @@ def test_parties_hold_neither_labels_nor_the_servers_model(
     run_inline(compose_small(f"algo={algo}", AT_SERVER))
     (group,) = groups
     assert len(group._labels) == len(group._labels_b) == 0
-    assert list(group._head.parameters()) == []
+    assert list(group._fusion.head.parameters()) == []
 
 
 def test_vafl_has_labels_at_the_server_anyway(compose_small: Compose, run_inline: Run) -> None:

@@ -32,7 +32,7 @@ from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 from flexray.participants import LABELS_AT, SERVER, SERVER_INDEX, ParticipantSpec, Shared, blame
 from flexray.tasks import Task
-from flexray.unread import refuse_unread
+from flexray.unread import check_unread
 from flexray.values import not_negative, number, one_of, participant, positive, resolve, shown, whole, yes_or_no
 
 Config = Mapping[str, Any]
@@ -81,7 +81,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     """
     data = build_dataset(config, base_dir)
     if saved is None:
-        refuse_unread(config)
+        check_unread(config)
     else:
         data = data.for_prediction(saved)
     with blame("dataset", "reading its outline"):

@@ -1,5 +1,7 @@
 """Values of the wrong type, out of range, of the wrong number, or for nobody."""
 
+import logging
+
 import pytest
 
 WHOLE, POSITIVE = "expected a whole number of at least 1, got", "expected a positive number, got"
@@ -144,23 +146,22 @@ WORDS = {
 }
 
 
-UNUSED = "not used with speeds=paper; expected speeds=trace or"
-UNREAD = [
-    (("speeds.path=mine.parquet",), f"speeds.path: {UNUSED} speeds.path=null"),
-    (("speeds.machines={upper_left:m}",), f"speeds.machines: {UNUSED} speeds.machines=null"),
-    (("speeds.advance=banana",), f"speeds.advance: {UNUSED} speeds.advance=round"),
-    (("speeds.sample_units=5",), f"speeds.sample_units: {UNUSED} speeds.sample_units=null"),
-    (("speeds=uniform", "speeds.at_end=hold"), "speeds.at_end: not used with speeds=uniform; expected speeds=trace"),
-    (
-        ("speeds=trace", "speeds.sample_units=5"),
-        "speeds.sample_units: not used with speeds.advance=round; expected speeds.advance=time",
-    ),
-    (
-        ("speeds=trace", "speeds.utilization={1:0.5}", "speeds.machines={upper_left:machine_000}"),
-        "speeds.utilization: 'upper_left' has a machine, too, in speeds.machines; expected one of them",
-    ),
-    (("target=null", "stop_at_target=true"), "stop_at_target: there is no target to stop at; expected one"),
-]
+UNREAD = {
+    "speeds.path=mine.parquet": "speeds.path: not used with speeds=paper; speeds=trace would",
+    "speeds.machines={upper_left:m}": "speeds.machines: not used with speeds=paper; speeds=trace would",
+    "speeds.advance=banana": "speeds.advance: not used with speeds=paper; speeds=trace would",
+    "speeds.sample_units=5": "speeds.sample_units: not used with speeds=paper; speeds=trace would",
+    "speeds=uniform speeds.at_end=hold": "speeds.at_end: not used with speeds=uniform; speeds=trace would",
+    "speeds=trace speeds.sample_units=5": "speeds.sample_units: not used with speeds.advance=round; speeds.advance=time"
+    " would",
+}
+
+
+@pytest.mark.parametrize("words", UNREAD)
+def test_what_is_set_and_not_read_is_told(words, compose_job, caplog):
+    with caplog.at_level(logging.WARNING, logger="flexray"):
+        compose_job(*words.split())
+    assert caplog.messages == [UNREAD[words]]
 
 
 @pytest.mark.parametrize("argument", TYPES)
@@ -190,7 +191,11 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
             ("speeds.iterations=5", "speeds.unit_time=2"),
             "speeds.unit_time: given together with speeds.iterations; expected one of them",
         ),
-        *UNREAD,
+        (
+            ("speeds=trace", "speeds.utilization={1:0.5}", "speeds.machines={upper_left:machine_000}"),
+            "speeds.utilization: 'upper_left' has a machine, too, in speeds.machines; expected one of them",
+        ),
+        (("target=null", "stop_at_target=true"), "stop_at_target: there is no target to stop at; expected one"),
         (("rounds=null", "epochs=null"), "rounds: none of rounds, epochs and max_time is given; expected at least one"),
         (("algo=adaptive", "adaptive.first=dumy"), "adaptive.first: unknown value 'dumy'; did you mean 'dummy'?"),
         (("eval_train=false", "target_metric=train_loss"), "target_metric: unknown metric 'train_loss'; expected one"),
