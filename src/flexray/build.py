@@ -280,7 +280,8 @@ def _target(config: Config, outline: Outline) -> Target:
     splits = ["test", *(["val"] if outline.sizes["val"] else []), *(["train"] if config["eval_train"] else [])]
     known = [f"{split}_{name}" for split in splits for name in outline.task.metrics]
     if metric not in known:
-        raise ConfigError(f"target_metric: unknown metric '{metric}'; expected one of: {', '.join(known)}")
+        few = "; there is no top5 of five classes or fewer" if metric.endswith("_top5") else ""
+        raise ConfigError(f"target_metric: unknown metric '{metric}'; expected one of: {', '.join(known)}{few}")
     value = None if config["target"] is None else number("target", config["target"])
     least = -1 if metric.endswith("_corr") else 0
     if value is not None and not least <= value <= 1 and not lower_is_better(metric):

@@ -36,7 +36,7 @@ FAULTS = {
     "few classes": (
         (*GRID, "target_metric=test_top5"),
         lambda r: None,
-        ["target_metric: unknown metric 'test_top5'; expected one of: test_loss, test_top1"],
+        ["target_metric: unknown metric 'test_top5'; expected one of: test_loss, test_top1", "no top5 of five classes"],
     ),
     "views missing": (
         VIEWS,
