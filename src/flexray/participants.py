@@ -156,17 +156,6 @@ class Shared:
             return head.to(self.torch_dtype).train()
 
 
-def check_trains(spec: ParticipantSpec, module: nn.Module) -> None:
-    """Refuse a model without parameters, unless it is frozen; warn of one that has none to train on purpose."""
-    if spec.frozen or any(p.requires_grad for p in module.parameters()):
-        return
-    told = f"{spec.name}: its model has no trainable parameters"
-    if next(module.parameters(), None) is None:
-        hint = f"expected nn.Module attributes (lists of layers belong in nn.ModuleList), or frozen=[{spec.name}]"
-        raise ConfigError(f"{told}; {hint}")
-    log.warning("%s: its local iterations change nothing; frozen=[%s] spares them", told, spec.name)
-
-
 @contextmanager
 def blame(participant: str, phase: str) -> Iterator[None]:
     """Turn an exception of a user's code into one that names the participant and survives pickling."""
@@ -179,21 +168,44 @@ def blame(participant: str, phase: str) -> Iterator[None]:
         raise ParticipantError(participant, phase, cause, traceback.format_exc()) from error
 
 
-def check_one_sample(participant: str, model: nn.Module, inputs: Sequence[Tensor]) -> None:
-    """Refuse batches of one sample where the model's batch normalization cannot train on one.
+def check_model(spec: ParticipantSpec, model: nn.Module, inputs: Sequence[Tensor], shared: Shared) -> None:
+    """Refuse a model that has nothing to train or cannot train on the batches; one that is frozen or done may pass.
 
     Args:
-        participant: Whose model.
+        spec: The participant.
         model: In which nothing is changed.
-        inputs: What it is called with; the first sample is tried.
+        inputs: What it is called with, samples first.
+        shared: What all participants know.
+
+    Raises:
+        ConfigError: It has no parameters, or batch normalization of a batch of one sample.
     """
+    if spec.frozen or shared.predicts:
+        return
+    _check_trains(spec.name, model)
+    if shared.batch_size == 1:
+        _check_one_sample(spec.name, model, inputs)
+
+
+def _check_trains(name: str, model: nn.Module) -> None:
+    """Refuse a model without parameters; warn of one that has none to train on purpose."""
+    if any(p.requires_grad for p in model.parameters()):
+        return
+    told = f"{name}: its model has no trainable parameters"
+    if next(model.parameters(), None) is None:
+        hint = f"expected nn.Module attributes (lists of layers belong in nn.ModuleList), or frozen=[{name}]"
+        raise ConfigError(f"{told}; {hint}")
+    log.warning("%s: its local iterations change nothing; frozen=[%s] spares them", told, name)
+
+
+def _check_one_sample(name: str, model: nn.Module, inputs: Sequence[Tensor]) -> None:
     if not any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
         return
     try:
         copy.deepcopy(model).train()(*(part[:1] for part in inputs))
     except ValueError as error:
         raise ConfigError(
-            f"dataset.batch_size: batch normalization of {participant} cannot train on one sample; expected at least 2"
+            f"dataset.batch_size: batch normalization of {name} cannot train on one sample; expected at least 2"
         ) from error
 
 

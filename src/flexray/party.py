@@ -18,16 +18,7 @@ from flexray.data.batches import Batch, BatchStream
 from flexray.errors import ConfigError, DataError, ParticipantError
 from flexray.messages import FloatArray, Order, Report, Saved, State
 from flexray.models import CNN, MLP, Linear, build_module, takes
-from flexray.participants import (
-    ParticipantSpec,
-    Shared,
-    blame,
-    check_one_sample,
-    check_trains,
-    digest,
-    get_state,
-    set_state,
-)
+from flexray.participants import ParticipantSpec, Shared, blame, check_model, digest, get_state, set_state
 from flexray.phi import Phi
 from flexray.saving import load, save, with_more
 from flexray.seeds import seed_torch
@@ -80,10 +71,8 @@ class Party:
         self._wire = shared.wire(self.index - 1)
         self._edits_input = False
         self._is_pure = False
-        self.width = self._probe(shared, spec.frozen)
+        self.width = self._probe(spec, shared)
         self._trains = not spec.frozen
-        if not shared.predicts:
-            check_trains(spec, self.model)
         self.model.train(self._trains)
         self._trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
         self._batch: Inputs = ()
@@ -96,17 +85,16 @@ class Party:
             if found != expected:
                 raise DataError(f"party '{self.name}': {split} has {found} rows, expected {expected}")
 
-    def _probe(self, shared: Shared, frozen: bool) -> int:
+    def _probe(self, spec: ParticipantSpec, shared: Shared) -> int:
         """Return the embedding width, from a forward pass on two samples; also see what the pass changes."""
         size = min(2, len(self._features["train"]))
         with blame(self.name, "a first forward pass"), torch.no_grad():
             seed_torch(self._seed, self.index, "probe")
             x = self._load("train", Batch(np.arange(size), 0))
-            if shared.batch_size == 1 and not (frozen or shared.predicts):
-                check_one_sample(self.name, self.model, x)
             if self._flatten and len(x) > 1:
                 kind = type(self.model).__name__
                 raise ConfigError(f"{self.name}: {kind} takes one vector a sample; its data needs a sequence model")
+            check_model(spec, self.model, x, shared)
             versions = [tensor._version for tensor in x]
             embedding = self.model.eval()(*x)
             self._is_pure = is_pure(self.model)

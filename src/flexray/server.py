@@ -17,17 +17,7 @@ from flexray.data.base import Split
 from flexray.data.batches import BatchStream
 from flexray.errors import ParticipantError
 from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
-from flexray.participants import (
-    SERVER,
-    SERVER_INDEX,
-    Shared,
-    blame,
-    check_one_sample,
-    check_trains,
-    digest,
-    get_state,
-    set_state,
-)
+from flexray.participants import SERVER, SERVER_INDEX, Shared, blame, check_model, digest, get_state, set_state
 from flexray.saving import load, save, with_more
 from flexray.seeds import seed_torch
 from flexray.training import Trainer, trainable
@@ -59,8 +49,6 @@ class Server:
         self._call = self._compute.forward(self.head)
         self._probe(sum(widths))
         spec = shared.server
-        if not shared.predicts:
-            check_trains(spec, self.head)
         self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
         self._table = _Table()
 
@@ -68,8 +56,7 @@ class Server:
         with blame(SERVER, "a first forward pass"), torch.no_grad():
             seed_torch(self._shared.seed, SERVER_INDEX, "probe")
             x = self._compute.put(torch.zeros(2, width, dtype=self._shared.torch_dtype))
-            if self._shared.batch_size == 1 and not self._shared.predicts:
-                check_one_sample(SERVER, self.head, [x])
+            check_model(self._shared.server, self.head, [x], self._shared)
             prediction = self.head.eval()(x)
             self.head.train()
         expected = (2, self._task.num_outputs)

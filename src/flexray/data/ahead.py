@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
@@ -84,9 +85,8 @@ class ThreadReader(Reader):
                 future.cancel()
         for key, (ids_b, epoch) in wanted.items():
             if key not in self._pending:
-                pieces = torch.from_numpy(ids_b).tensor_split(max(1, min(self._workers, len(ids_b))))
-                read = self._reads[split]
-                self._pending[key] = [self._pool.submit(read, piece.numpy(), epoch) for piece in pieces]
+                pieces = np.array_split(ids_b, max(1, min(self._workers, len(ids_b))))
+                self._pending[key] = [self._pool.submit(self._reads[split], piece, epoch) for piece in pieces]
 
     def take(self, split: Split, batch: Batch) -> Tensor:  # noqa: D102
         futures = self._pending.pop(_key(split, batch), None)
