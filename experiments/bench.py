@@ -264,7 +264,7 @@ def main() -> None:
     """Print the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
-    parser.add_argument("--repeats", type=int, default=3, help="measurements, of which the median is taken")
+    parser.add_argument("--repeats", type=int, default=5, help="measurements, of which the median is taken")
     parser.add_argument("--inline-only", action="store_true", help="without Ray")
     parser.add_argument("--many", type=int, default=1000, help="parties of the packed run; 0 leaves it out")
     args = parser.parse_args()
@@ -294,11 +294,13 @@ def compare(q: int, args: argparse.Namespace) -> None:
     medians = {name: statistics.median(rates) for name, rates in found.items()}
     line = ", ".join(f"{name} {value:.1f}" for name, value in medians.items())
     print(f"Q={q:2d} rounds/s: {line}")
-    ratios = [f"inline / plain {medians['inline'] / medians['plain']:.2f}"]
-    if "local" in medians:
-        ratios.append(f"local / plain {medians['local'] / medians['plain']:.2f}")
-        ratios.append(f"local / naive_ray {medians['local'] / medians['naive_ray']:.2f}")
-    print(f"     ratios: {', '.join(ratios)}")
+    pairs = [("inline", "plain"), ("local", "plain"), ("local", "naive_ray")][: 1 if args.inline_only else None]
+    print(f"     ratios: {', '.join(f'{one} / {other} {ratio(found, one, other):.2f}' for one, other in pairs)}")
+
+
+def ratio(found: Mapping[str, list[float]], one: str, other: str) -> float:
+    """Return the median ratio of measurements taken soon after each other, when the host was equally busy."""
+    return statistics.median(a / b for a, b in zip(found[one], found[other], strict=True))
 
 
 def _naive_rate(q: int, seconds: float) -> float:

@@ -33,6 +33,7 @@ class Spy:
             "threads": torch.get_num_threads(),
             "resources": ray.get_runtime_context().get_assigned_resources(),
             "name": ray.get_runtime_context().get_actor_name(),
+            "policies": {os.sched_getscheduler(int(thread)) for thread in os.listdir("/proc/self/task")},
         }
 
 
@@ -57,6 +58,7 @@ def test_hosts_have_readable_names_shares_and_threads(
     assert [look["threads"] for look in found] == [2] * 5
     assert [look["resources"]["CPU"] for look in found[:4]] == [0.2, 0.1, 0.1, 0.1]
     assert len({look["pid"] for look in found}) == 5
+    assert all(look["policies"] == {os.SCHED_BATCH} for look in found)  # of Ray's threads in them, too
 
 
 def test_the_next_job_gets_the_same_processes(cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay) -> None:

@@ -40,8 +40,6 @@ from flexray.server import Server
 from flexray.simulation.clock import Stopwatch
 from flexray.simulation.network import link_units
 
-LOOKAHEAD = 8
-"""Rounds (VAFL: events) that may be submitted before the oldest one's report is read."""
 GROUP = "parties"
 CODEC = Codec((Plan, Report, Stopwatch))
 
@@ -64,6 +62,8 @@ class Driver(ABC):
     """
 
     _algorithm: RoundAlgorithm | EventAlgorithm
+    _lookahead: int
+    """How many steps (rounds, or VAFL's events) may be submitted before the oldest one's report is read."""
 
     def __init__(self, experiment: Experiment, runtime: Runtime, placement: Placement) -> None:
         self._x = experiment
@@ -214,7 +214,7 @@ class Driver(ABC):
         return bool(self._divergence) or self._interrupted or (self._reached and self._x.target.stop)
 
     def _lookahead_after(self, evaluated: bool) -> int:
-        return 0 if evaluated and self._x.target.stop else LOOKAHEAD
+        return 0 if evaluated and self._x.target.stop else self._lookahead
 
     # Snapshots --------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ class EventDriver(Driver):
     """VAFL: a heap of turns; the server's and the party's step of a turn are two calls."""
 
     _algorithm: EventAlgorithm
+    _lookahead = 8  # several parties compute at once
 
     def __init__(
         self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: EventAlgorithm

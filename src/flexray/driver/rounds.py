@@ -21,6 +21,7 @@ class RoundDriver(Driver):
     """Global rounds: one call per host and round, submitted ahead unless the algorithm reads reports."""
 
     _algorithm: RoundAlgorithm
+    _lookahead = 2  # while one is computed the next is there already; more only fill the driver's memory
 
     def __init__(
         self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: RoundAlgorithm

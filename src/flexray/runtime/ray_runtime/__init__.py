@@ -23,7 +23,7 @@ from flexray.driver.saving import Saves, detached
 from flexray.errors import LostProcessError, ResourceError
 from flexray.experiment import Experiment
 from flexray.messages import Record, Snapshot
-from flexray.runtime.environment import environment, worker_path
+from flexray.runtime.environment import batch_scheduling, environment, worker_path
 from flexray.runtime.janitor import TemporaryHome
 from flexray.runtime.ray_runtime.actors import DriverActor, HostActor, unwrap
 from flexray.runtime.ray_runtime.nodes import reserve
@@ -178,7 +178,7 @@ class RayCluster:
                 runtime_env = {"env_vars": variables}
                 ray.init(address=plan.address, runtime_env=runtime_env, **common)
             else:
-                with environment(PYTHONPATH=worker_path(), **LOCAL_RAY):
+                with environment(PYTHONPATH=worker_path(), **LOCAL_RAY), batch_scheduling():
                     self._home = TemporaryHome()
                     home = self._home.path
                     ray.init(address="local", num_cpus=cpus, include_dashboard=False, _temp_dir=home, **common)
