@@ -40,6 +40,8 @@ from flexray.tasks import LabelArray, Task
 
 BATCHES, HIDDEN, CLASSES, LR, RHO = 20, 32, 10, 0.01, 0.9
 NEVER = 1 << 40
+PAIRS = (("inline", "plain"), ("local", "plain"), ("local", "naive_ray"))
+"""Whose rounds per second are divided by whose."""
 
 
 class RandomData(Dataset):
@@ -294,8 +296,8 @@ def compare(q: int, args: argparse.Namespace) -> None:
     medians = {name: statistics.median(rates) for name, rates in found.items()}
     line = ", ".join(f"{name} {value:.1f}" for name, value in medians.items())
     print(f"Q={q:2d} rounds/s: {line}")
-    pairs = [("inline", "plain"), ("local", "plain"), ("local", "naive_ray")][: 1 if args.inline_only else None]
-    print(f"     ratios: {', '.join(f'{one} / {other} {ratio(found, one, other):.2f}' for one, other in pairs)}")
+    ratios = [f"{one} / {other} {ratio(found, one, other):.2f}" for one, other in PAIRS if one in found]
+    print(f"     ratios: {', '.join(ratios)}")
 
 
 def ratio(found: Mapping[str, list[float]], one: str, other: str) -> float:

@@ -24,6 +24,12 @@ SHARES = ("cluster.cpus_per_party={1:0.2,default:0.1}", "party_threads=2")
 FAST = ("rounds=3", "dataset.batch_size=256", "model.hidden=[8]")
 
 
+def thread_policies() -> set[int]:
+    """Return how the threads of this process are scheduled, Ray's own among them; nothing where there is no telling."""
+    tasks = Path("/proc/self/task")
+    return {os.sched_getscheduler(int(task.name)) for task in tasks.iterdir()} if tasks.is_dir() else set()
+
+
 class Spy:
     """Tells about the process it lives in."""
 
@@ -33,7 +39,7 @@ class Spy:
             "threads": torch.get_num_threads(),
             "resources": ray.get_runtime_context().get_assigned_resources(),
             "name": ray.get_runtime_context().get_actor_name(),
-            "policies": {os.sched_getscheduler(int(thread)) for thread in os.listdir("/proc/self/task")},
+            "policies": thread_policies(),
         }
 
 
@@ -58,7 +64,8 @@ def test_hosts_have_readable_names_shares_and_threads(
     assert [look["threads"] for look in found] == [2] * 5
     assert [look["resources"]["CPU"] for look in found[:4]] == [0.2, 0.1, 0.1, 0.1]
     assert len({look["pid"] for look in found}) == 5
-    assert all(look["policies"] == {os.SCHED_BATCH} for look in found)  # of Ray's threads in them, too
+    if hasattr(os, "SCHED_BATCH"):
+        assert all(look["policies"] == {os.SCHED_BATCH} for look in found)
 
 
 def test_the_next_job_gets_the_same_processes(cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay) -> None:

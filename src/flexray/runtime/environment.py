@@ -41,8 +41,8 @@ def batch_scheduling() -> Iterator[None]:
     """Have Linux treat processes that are started inside the block as batch work, which any user may ask for.
 
     Each then goes on for as long as its time slice lasts instead of being interrupted whenever another one is sent a
-    message; and none interrupts another program. Where the parties are more than the cores, short rounds take about
-    5 % less time. A policy that the user chose stays.
+    message; and none interrupts another program. Where the processes are more than the cores, there are more short
+    rounds a second (5.8 % with 4 parties on 2 cores of an AMD EPYC). A policy that the user chose stays.
     """
     if not hasattr(os, "SCHED_BATCH") or os.sched_getscheduler(0) != os.SCHED_OTHER:
         yield
