@@ -28,7 +28,7 @@ from flexray.algorithms.flex import FlexVFL
 from flexray.cluster import ClusterPlan, HostSpec, host_name, place
 from flexray.data.base import ArrayFeatures, Dataset, Features, Outline, Split
 from flexray.driver import make_driver
-from flexray.experiment import Experiment, LearningRateDecay, Limits, Target
+from flexray.experiment import Evaluations, Experiment, LearningRateDecay, Limits, Target
 from flexray.messages import Record, RoundRecord
 from flexray.models import MLP, Linear
 from flexray.optimizers import LocalSGD
@@ -86,7 +86,7 @@ def experiment(parties: int, batch: int, q: int, rounds: int, width: int) -> Exp
     )  # fmt: skip
     return Experiment(
         shared, specs, FlexVFL(system), FixedSpeeds(system.base_units, (0.0,) * many), (LearningRateDecay(),) * many,
-        Limits(rounds=rounds), Target("test_top1"), eval_every=NEVER, eval_train=False,
+        Limits(rounds=rounds), Target("test_top1"), Evaluations(NEVER, train=False),
     )  # fmt: skip
 
 

@@ -79,8 +79,12 @@ class Pace:
         speeds = zip(self.base, self.utilization, strict=True)
         return [max(1, math.floor(self.timeout * (1 - c) / b)) for b, c in speeds]
 
+    def published_start(self) -> list[int]:
+        """What the published adaptive rule divides A by at first."""
+        return [math.floor(self.timeout * (1 - min(self.utilization)) / b) + 1 for b in self.base]
+
     def schedule(self, algo: str, away: frozenset[int] = frozenset()) -> tuple[list[int], Fraction]:
-        """Return every participant's tau and the duration of a round (SPEC 5); who is away is not waited for."""
+        """Return every participant's tau and the duration of a round; who is away is not waited for."""
         here = [k for k in range(len(self.base)) if k not in away]
         tau, slowest = self.by_timeout(), max(self.units()[k] for k in here)
         if algo == "sync_min":
@@ -89,7 +93,7 @@ class Pace:
             tau = [max(tau[k] for k in here)] * len(tau)
         elif algo == "pbcd":
             tau = [1] * len(tau)
-        duration = {"sync_max": tau[0] * slowest, "pbcd": slowest}.get(algo, self.timeout)
+        duration = {"sync_max": tau[0] * slowest, "pbcd": slowest}.get(algo, max(self.timeout, slowest))
         links = [self.t_comm[k] for k in here[:-1]]
         return [t if k in here else 0 for k, t in enumerate(tau)], duration + max(links, default=Fraction(0))
 
@@ -107,7 +111,7 @@ class Row:
     absent: tuple[int, ...] = ()
 
 
-def decayed(lr: float, iterations: int, milestones: Sequence[int], factor: float) -> float:
+def decayed(lr: float, iterations: Fraction, milestones: Sequence[int], factor: float) -> float:
     for milestone in milestones:
         if iterations >= milestone:
             lr *= factor
@@ -154,19 +158,24 @@ class Rates:
     milestones: tuple[int, ...] = ()
     factor: float = 0.1
 
-    def first(self, world: World, tau: Sequence[int]) -> list[float]:
+    def first(self, world: World, pace: Pace, tau: Sequence[int]) -> list[float]:
         """Rates of the first round; eta is not known yet, so the proximal pull cannot lessen w_bar."""
-        if not self.adaptive or not self.weighted:
+        if not self.adaptive:
             return list(self.lr)
+        if not self.weighted:
+            return [a / n for a, n in zip(self.lr, pace.published_start(), strict=True)]
         rules = [Rule(rule.momentum, 0.0, rule.rates) for rule in world.rules]
         return [a / (t * r.max_weight(t, 1.0)) for a, t, r in zip(self.lr, tau, rules, strict=True)]
 
-    def following(self, world: World, first: Sequence[int], tau: Sequence[int], lr: Sequence[float]) -> list[float]:
+    def following(
+        self, world: World, pace: Pace, first: Sequence[int], tau: Sequence[int], lr: Sequence[float]
+    ) -> list[float]:
         """Rates of the round after one with ``tau`` iterations at ``lr``."""
         if not self.adaptive:
             return list(self.lr)
         if not self.weighted:
-            return [a * t0 / t for a, t0, t in zip(self.lr, first, tau, strict=True)]
+            starts = zip(self.lr, pace.published_start(), strict=True)
+            return [a / n * t0 / t for (a, n), t0, t in zip(starts, first, tau, strict=True)]
         return [
             a / (t * rule.max_weight(t, eta)) for a, t, rule, eta in zip(self.lr, tau, world.rules, lr, strict=True)
         ]
@@ -200,15 +209,15 @@ def run_rounds(
     """
     rows: list[Row] = []
     all_tau, _ = pace.schedule(algo)
-    done, time = [0] * len(all_tau), Fraction(0)
-    undecayed = rates.first(world, all_tau)
+    computed, time = Fraction(0), Fraction(0)
+    undecayed = rates.first(world, pace, all_tau)
     with torch.no_grad():
         last = [model(x) for model, x in zip(world.parties, world.features, strict=True)]
     for r in range(rounds):
         away = away_in(r)
         tau, duration = pace.schedule(algo, away)
         time += duration
-        lr = [decayed(e, n, rates.milestones, rates.factor) for e, n in zip(undecayed, done, strict=True)]
+        lr = [decayed(e, computed / min(pace.base), rates.milestones, rates.factor) for e in undecayed]
         batch = ids(r)
         x, y = [f[batch] for f in world.features], world.labels[batch]
         with torch.no_grad():
@@ -229,23 +238,27 @@ def run_rounds(
             local_round(model, world.rules[k], lr[k], tau[k], loss_k)
         local_round(world.server, world.rules[-1], lr[-1], tau[-1], partial(loss_of_server, world, sent, y))
         rows.append(Row(float(time), loss, tau, lr, absent=tuple(sorted(away))))
-        done = [n + t for n, t in zip(done, tau, strict=True)]
-        new = rates.following(world, all_tau, [max(1, t) for t in tau], lr)
+        computed += duration - max((pace.t_comm[k] for k in range(len(tau) - 1) if k not in away), default=Fraction(0))
+        new = rates.following(world, pace, all_tau, [max(1, t) for t in tau], lr)
         undecayed = [old if k in away else eta for k, (old, eta) in enumerate(zip(undecayed, new, strict=True))]
     return rows
 
 
-def run_vafl(world: World, pace: Pace, rates: Rates, ids: Sequence[Ids], events: int) -> list[Row]:
-    """VAFL (SPEC 6). Both gradients are those of the same loss, before either step."""
+def run_vafl(
+    world: World, pace: Pace, rates: Rates, ids: Sequence[Ids], events: int, server_is_free: bool = False
+) -> list[Row]:
+    """VAFL. Both gradients are those of the same loss, before either step; messages queue for the server."""
     count, size = len(world.parties), len(world.labels)
     turn_units = [u + t for u, t in zip(pace.units(), pace.t_comm, strict=False)]
     with torch.no_grad():
         stored = [model(x) for model, x in zip(world.parties, world.features, strict=True)]
     arrived = [[0] * size for _ in range(count)]
-    turns, done = [0] * count, [0] * (count + 1)
+    turns, begun, idle_from = [0] * count, [Fraction(0)] * count, Fraction(0)
+    step_units = Fraction(0) if server_is_free else pace.units()[-1]
     rows: list[Row] = []
     for event in range(events):
-        time, k = min(((turns[k] + 1) * turn_units[k], k) for k in range(count))
+        time, k = min((begun[k] + turn_units[k], k) for k in range(count))
+        time = begun[k] = idle_from = max(time, idle_from) + step_units
         batch = ids[k](turns[k])
         party, y = world.parties[k], world.labels[batch]
         own = party(world.features[k][batch])
@@ -255,7 +268,8 @@ def run_vafl(world: World, pace: Pace, rates: Rates, ids: Sequence[Ids], events:
         staleness = [sum(event - arrived[j][i] for i in batch.tolist()) / len(batch) for j in range(count)]
         loss = world.loss(world.predict([own if j == k else stored[j][batch] for j in range(count)]), y)
         value = float(loss.detach())
-        lr = [decayed(e, n, rates.milestones, rates.factor) for e, n in zip(rates.lr, done, strict=True)]
+        iterations = max(n * u for n, u in zip(turns, pace.units(), strict=False)) / min(pace.base)
+        lr = [decayed(e, iterations, rates.milestones, rates.factor) for e in rates.lr]
         movers = [(party, k), (world.server, count)]
         grads = torch.autograd.grad(loss, [p for model, _ in movers for p in model.parameters()])
         place = 0
@@ -263,7 +277,6 @@ def run_vafl(world: World, pace: Pace, rates: Rates, ids: Sequence[Ids], events:
             params = list(model.parameters())
             one_step(params, grads[place : place + len(params)], world.rules[who], lr[who])
             place += len(params)
-            done[who] += 1
         turns[k] += 1
         tau = [int(j in (k, count)) for j in range(count + 1)]
         rows.append(Row(float(time), value, tau, lr, k, staleness))

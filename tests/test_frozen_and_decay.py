@@ -44,8 +44,8 @@ def test_a_frozen_party_keeps_its_running_statistics(algo: str, compose_job: Com
 
 
 def test_each_party_may_have_its_own_decay(compose_job: Compose, run_inline: Run) -> None:
-    own = {"upper_left": {"lr_decay": {"milestones": [10, 15], "factor": 0.5}}}
-    job = compose_job(*SMALL, "rounds=4", "lr=0.1", parties=own, lr_decay={"milestones": [25], "factor": 0.1})
+    own = {"upper_left": {"lr_decay": {"milestones": [40, 60], "factor": 0.5}}}
+    job = compose_job(*SMALL, "rounds=4", "lr=0.1", "lr_decay.milestones=[50]", parties=own)
     found = [record.lr[:2] for record in rounds(run_inline(job))]
     np.testing.assert_allclose(found, [(0.1, 0.1), (0.1, 0.1), (0.05, 0.1), (0.025, 0.01)])
 
@@ -55,7 +55,8 @@ def test_each_party_may_have_its_own_decay(compose_job: Compose, run_inline: Run
     [
         (("timeout=20", "network.t_comm=0.1", "max_time=60.3"), 3),
         (("timeout=20", "network.t_comm=0.1", "max_time=60.2"), 2),
-        (("algo=vafl", "speeds.unit_time=1.1", "network.t_comm=0.1", "max_time=3.6"), 12),
+        (("algo=vafl", "algo.server=free", "speeds.unit_time=1.1", "network.t_comm=0.1", "max_time=3.6"), 12),
+        (("algo=vafl", "speeds.unit_time=1.1", "network.t_comm=0.1", "max_time=3.4"), 2),
     ],
 )
 def test_the_last_round_may_end_at_the_limit(

@@ -229,18 +229,83 @@ def test_order_of_records_and_exact_times(compose, run_inline):
 
 
 def test_times_do_not_drift(compose, run_inline):
-    records = run_inline(compose("flex", "network.t_comm=0.1", "timeout=0.7", "rounds=50", "eval_every=50"))
+    given = (
+        "speeds=uniform",
+        "speeds.unit_time=0.1",
+        "network.t_comm=0.1",
+        "timeout=0.7",
+        "rounds=50",
+        "eval_every=50",
+    )
+    records = run_inline(compose("flex", *given))
     assert [record.sim_time for record in rounds_of(records)] == [n * (0.7 + 0.1) for n in range(1, 51)]
 
 
 def test_order_and_times_of_vafl(compose, run_inline):
-    records = run_inline(compose("vafl", "speeds.unit_time=[3,1,1.5,1]", "network.t_comm=[1,1,0.5]", "eval_every=3"))
+    links = ("speeds.unit_time=[3,1,1.5,1]", "network.t_comm=[1,1,0.5]", "eval_every=3")
+    records = run_inline(compose("vafl", "algo.server=free", *links))
     assert outline_of(records) == [
         ("started", 5, None), ("eval", 0, 0.0), ("round", 1, 2.0), ("round", 2, 2.0), ("round", 3, 4.0),
         ("eval", 3, 4.0), ("round", 4, 4.0), ("round", 5, 4.0), ("eval", 5, 4.0), ("ended", 5, 4.0),
     ]  # fmt: skip
     assert [record.party for record in rounds_of(records)] == [1, 2, 0, 1, 2]
     assert records[0].rounds_per_epoch == 15
+
+
+def test_vafl_s_server_is_one_machine(compose, run_inline):
+    slow = ("algo.server=queue", "speeds.unit_time={server:100,default:1}", "network.t_comm=0", "rounds=6")
+    found = rounds_of(run_inline(compose("vafl", *slow)))
+    assert [record.sim_time for record in found] == [101.0, 201.0, 301.0, 401.0, 501.0, 601.0]
+    assert [record.party for record in found] == [0, 1, 2, 0, 1, 2]
+    assert [record.duration for record in found] == [101.0, 201.0, 301.0, 300.0, 300.0, 300.0]
+    idle = ("speeds.unit_time={server:0.25,default:1}", "network.t_comm=[1,2,3]", "rounds=4")
+    assert [record.sim_time for record in rounds_of(run_inline(compose("vafl", *idle)))] == [2.25, 3.25, 4.25, 4.5]
+    frozen = run_inline(compose("vafl", "frozen=[server]", *slow))
+    assert [record.sim_time for record in rounds_of(frozen)] == [1.0] * 3 + [2.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("algo", "words", "at"),
+    [
+        ("flex", ("eval_every_units=40",), [0, 3, 5]),  # rounds end at 16, 32, 48, 64, 80
+        ("flex", ("eval_every_units=16",), [0, 1, 2, 3, 4, 5]),
+        ("flex", ("eval_every_units=1",), [0, 1, 2, 3, 4, 5]),
+        ("flex", ("eval_every_units=1e9",), [0, 5]),
+        ("vafl", ("eval_every_units=3", "algo.server=free", "speeds.unit_time=1", "network.t_comm=1", "rounds=12"),
+         [0, 4, 7, 12]),  # turns end at 2, 2, 2, 4, 4, 4, 6, 6, 6, 8, 8, 8
+    ],
+)  # fmt: skip
+def test_evaluations_at_equal_times(algo, words, at, compose, run_inline):
+    records = run_inline(compose(algo, "eval_every=null", *words))
+    assert [record.round for record in records if isinstance(record, EvalRecord)] == at
+
+
+def test_a_utilization_above_the_largest_counts_as_that(compose, caplog):
+    words = ("speeds=uniform", "speeds.utilization={1:1,2:0.5,default:0.995}")
+    found = compose("flex", *words).experiment.speeds.utilization(0, 0.0)
+    assert found == (0.99, 0.5, 0.99, 0.99)
+    assert caplog.messages == ["speeds: utilizations above speeds.max_utilization count as 0.99: a, c, server"]
+    assert compose("flex", *words, "speeds.max_utilization=0.6").experiment.speeds.peaks == (0.6, 0.5, 0.6, 0.6)
+
+
+def test_a_round_that_overruns_may_be_charged_as_the_paper_does(compose, run_inline):
+    slow = ("speeds=uniform", "speeds.unit_time={1:100,default:1}", "network.t_comm=10", "rounds=2")
+    ends = {}
+    for algo in ("flex", "adaptive", "sync_min", "pbcd"):
+        ends[algo] = [record.sim_time for record in rounds_of(run_inline(compose(algo, *slow)))]
+        assert ends[algo] == [110.0, 220.0]
+        ignoring = [record.sim_time for record in rounds_of(run_inline(compose(algo, *slow, "speeds.overrun=ignore")))]
+        assert ignoring == ([110.0, 220.0] if algo == "pbcd" else [16.0, 32.0])
+
+
+def test_evaluations_may_be_of_what_is_sent(compose, run_inline):
+    """Noise moves the metrics of what is sent, and no parameter."""
+    noisy, sent = (run_inline(compose("flex", "network.noise=3", f"eval_as_sent={word}")) for word in ("false", "true"))
+    plain, seen = ([r.metrics["test_loss"] for r in records if isinstance(r, EvalRecord)] for records in (noisy, sent))
+    assert all(a != b for a, b in zip(plain, seen, strict=True))
+    assert noisy[-1].digests == sent[-1].digests
+    clean = [run_inline(compose("flex", f"eval_as_sent={word}")) for word in ("false", "true")]
+    assert clean[0][1] == clean[1][1]
 
 
 @pytest.mark.parametrize(("max_time", "rounds"), [(47.9, 2), (48.0, 3), (16.0, 1)])

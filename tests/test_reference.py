@@ -59,6 +59,7 @@ ALGORITHMS: dict[str, tuple[str, Rates]] = {
     "sync_max": ("algo=sync_max", Rates(LR)),
     "pbcd": ("algo=pbcd", Rates(LR)),
     "vafl": ("algo=vafl", Rates(LR)),
+    "vafl, free server": ("algo=vafl", Rates(LR)),
 }
 
 
@@ -112,10 +113,11 @@ def ids_of(stream: BatchStream) -> Any:
 
 def expected(world: World, algo: str, pace: Pace, rates: Rates) -> list[Row]:
     streams = partial(BatchStream, len(world.labels), BATCH, SEED)
-    if algo == "algo=vafl":
+    override, _ = ALGORITHMS[algo]
+    if override == "algo=vafl":
         own = [ids_of(streams(f"turns-{k + 1}")) for k in range(len(world.parties))]
-        return run_vafl(world, pace, rates, own, EVENTS)
-    return run_rounds(world, algo.removeprefix("algo="), pace, rates, ids_of(streams("batches")), ROUNDS)
+        return run_vafl(world, pace, rates, own, EVENTS, "free" in algo)
+    return run_rounds(world, override.removeprefix("algo="), pace, rates, ids_of(streams("batches")), ROUNDS)
 
 
 def assert_same_rows(records: list[RoundRecord], rows: list[Row]) -> None:
@@ -154,11 +156,11 @@ def check(
 ) -> list[RoundRecord]:
     override, default_rates = ALGORITHMS[algo]
     rates = rates or default_rates
-    given = [*overrides(folder, override, pace, rates), *more]
+    given = [*overrides(folder, override, pace, rates), *more, *(["algo.server=free"] if "free" in algo else [])]
     job = compose_job(*given, server=server, parties=participants(rules))
     world = world_of(job.experiment, folder, rules, loss)
     starts = copies(world)
-    rows = expected(world, override, pace, rates)
+    rows = expected(world, algo, pace, rates)
     records = run_inline(job)
     rounds = [record for record in records if isinstance(record, RoundRecord)]
     assert_same_rows(rounds, rows)
@@ -190,15 +192,22 @@ def test_regression_with_l1(compose_job, run_inline, write_bundle, algo):
 @pytest.mark.parametrize("algo", ["flex", "adaptive", "vafl"])
 def test_decaying_rates(compose_job, run_inline, bundle, algo):
     _, plain = ALGORITHMS[algo]
-    rates = Rates(LR, plain.adaptive, plain.weighted, milestones=(4, 10), factor=0.5)
+    rates = Rates(LR, plain.adaptive, plain.weighted, milestones=(6, 18), factor=0.5)
     rows = check(compose_job, run_inline, bundle, algo, [RULES["all"]] * 4, LINEAR, rates=rates)
     assert len({row.lr[-1] for row in rows}) >= 3
 
 
 def test_vafl_takes_turns_that_end_together_in_party_order(compose_job, run_inline, bundle):
-    rows = check(compose_job, run_inline, bundle, "vafl", [RULES["l2"]] * 4, MLP, pace=TIES)
+    rows = check(compose_job, run_inline, bundle, "vafl, free server", [RULES["l2"]] * 4, MLP, pace=TIES)
     assert [row.party for row in rows[:10]] == [1, 2, 0, 1, 2, 1, 2, 0, 1, 2]
     assert [row.sim_time for row in rows[:10]] == [2.0, 2.0, 4.0, 4.0, 4.0, 6.0, 6.0, 8.0, 8.0, 8.0]
+
+
+def test_vafl_s_server_answers_one_message_after_another(compose_job, run_inline, bundle):
+    """Messages at 2, 2 and 4; the server steps in one unit: to 3, 4 and 5, and so on."""
+    rows = check(compose_job, run_inline, bundle, "vafl", [RULES["l2"]] * 4, MLP, pace=TIES)
+    assert [row.party for row in rows[:8]] == [1, 2, 0, 1, 2, 1, 0, 2]
+    assert [row.sim_time for row in rows[:8]] == [3.0, 4.0, 5.0, 6.0, 7.0, 9.0, 10.0, 11.0]
 
 
 def test_batches_without_the_short_one_and_with_replacement(compose_job, run_inline, bundle):

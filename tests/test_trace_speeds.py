@@ -69,7 +69,7 @@ def test_tau_and_rates_follow_the_trace(compose_job: Compose, run_inline: Run, t
 
 
 def test_vafl_reads_the_sample_at_the_start_of_a_turn(compose_job: Compose, run_inline: Run, trace: Path) -> None:
-    job = compose_job("algo=vafl", *SMALL, *in_order(trace), "rounds=6", "network.t_comm=1")
+    job = compose_job("algo=vafl", "algo.server=free", *SMALL, *in_order(trace), "rounds=6", "network.t_comm=1")
     found = [(r.party, r.sim_time) for r in rounds(run_inline(job))]
     first = [1 + 1 / (1 - c) for c in ROWS[:4, 0]]
     second = [t + 1 + 1 / (1 - c) for t, c in zip(first, ROWS[:4, 1], strict=True)]

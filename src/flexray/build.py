@@ -19,25 +19,26 @@ from flexray.build_cluster import build_cluster
 from flexray.build_dataset import build_dataset
 from flexray.build_devices import with_devices
 from flexray.build_network import bandwidths, wires
+from flexray.build_schedule import build_decay, build_evaluations, build_limits, build_target
 from flexray.build_speeds import build_speeds
 from flexray.cluster import ClusterPlan
 from flexray.components import component, make
 from flexray.data.base import Dataset, Outline, SavedModel
 from flexray.data.outlines import check_outline
 from flexray.errors import ConfigError, near_match
-from flexray.experiment import Experiment, LearningRateDecay, Limits, Target
+from flexray.experiment import Experiment
 from flexray.limits import check_limits
-from flexray.metrics import lower_is_better
 from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 from flexray.participants import LABELS_AT, SERVER, SERVER_INDEX, ParticipantSpec, Shared, blame
-from flexray.tasks import Task
+from flexray.simulation.speeds import Speeds
 from flexray.unread import check_unread
-from flexray.values import not_negative, number, one_of, participant, positive, resolve, shown, whole, yes_or_no
+from flexray.values import not_negative, one_of, participant, positive, resolve, shown, whole, yes_or_no
 
 Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
 
+OVERRUN = ("wait", "ignore")
 OVERRIDES = ("model", "optimizer", "clip_norm", "lr_decay", "resources", "labels")
 
 
@@ -92,17 +93,16 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     participants = _participants(config, names, overrides, frozen, base_dir)
     shared = replace(_shared(config, data, outline, participants[-1]), predicts=saved is not None)
     timeout, speeds = build_speeds(config, dataset, names, base_dir)
-    system = _system(config, participants, timeout, speeds.base_units)
+    system = _system(config, participants, timeout, speeds)
     experiment = Experiment(
         shared=shared,
         parties=participants[:-1],
         algorithm=_algorithm(config, system),
         speeds=speeds,
-        decays=tuple(_decay(config, overrides.get(k, {}), name) for k, name in enumerate(names)),
-        limits=_limits(config),
-        target=_target(config, outline),
-        eval_every=_optional_whole(config, "eval_every"),
-        eval_train=config["eval_train"],
+        decays=tuple(build_decay(config, overrides.get(k, {}), name) for k, name in enumerate(names)),
+        limits=build_limits(config),
+        target=build_target(config, outline),
+        evaluations=build_evaluations(config),
         bandwidths=bandwidths(config, outline.parties),
     )
     shared.batches()  # refuses a bad batch size
@@ -205,20 +205,20 @@ def _optimizer(key: str, node: Any) -> LocalOptimizer:
     return optimizer
 
 
-def _system(
-    config: Config, participants: Sequence[ParticipantSpec], timeout: float, base_units: tuple[float, ...]
-) -> System:
+def _system(config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds) -> System:
     names = tuple(p.name for p in participants)
     parties = names[:-1]
     system = System(
         names=names,
-        base_units=base_units,
+        base_units=speeds.base_units,
         timeout_units=timeout,
         party_comm_units=resolve("network.t_comm", config["network"]["t_comm"], parties, not_negative),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),
         frozen=tuple(p.frozen for p in participants),
+        least_utilization=speeds.least_utilization,
+        waits_for_overrun=one_of("speeds.overrun", config["speeds"]["overrun"], OVERRUN) == "wait",
     )
     rates = config["rates"]
     if rates not in ("fixed", "static"):
@@ -243,52 +243,3 @@ def _frozen(value: Any, names: tuple[str, ...]) -> tuple[bool, ...]:
 def _algorithm(config: Config, system: System) -> RoundAlgorithm | EventAlgorithm:
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
     return algorithm
-
-
-def _decay(config: Config, own: Config, name: str) -> LearningRateDecay:
-    """Return a participant's schedule: its own keys over those of all."""
-    given = own.get("lr_decay") or {}
-    key = f"parties.{name}.lr_decay" if given else "lr_decay"
-    node = _merged(config["lr_decay"], given)
-    if not isinstance(node, Mapping) or set(node) != {"milestones", "factor"}:
-        raise ConfigError(f"{key}: expected the keys milestones and factor, got {given!r}")
-    if not isinstance(node["milestones"], Sequence) or isinstance(node["milestones"], str):
-        raise ConfigError(f"{key}.milestones: expected a list of local iterations, got {node['milestones']!r}")
-    milestones = tuple(whole(f"{key}.milestones", m, low=1) for m in node["milestones"])
-    return LearningRateDecay(milestones, positive(f"{key}.factor", node["factor"]))
-
-
-def _limits(config: Config) -> Limits:
-    epochs, max_time = config["epochs"], config["max_time"]
-    limits = Limits(
-        rounds=_optional_whole(config, "rounds"),
-        epochs=None if epochs is None else positive("epochs", epochs),
-        max_time=None if max_time is None else positive("max_time", max_time),
-    )
-    if limits == Limits():
-        raise ConfigError("rounds: none of rounds, epochs and max_time is given; expected at least one")
-    return limits
-
-
-def _optional_whole(config: Config, key: str) -> int | None:
-    return None if config[key] is None else whole(key, config[key], low=1)
-
-
-def _target(config: Config, outline: Outline) -> Target:
-    default = _default_metric(outline.task)
-    metric = config["target_metric"] or default
-    splits = ["test", *(["val"] if outline.sizes["val"] else []), *(["train"] if config["eval_train"] else [])]
-    known = [f"{split}_{name}" for split in splits for name in outline.task.metrics]
-    if metric not in known:
-        few = "; there is no top5 of five classes or fewer" if metric.endswith("_top5") else ""
-        raise ConfigError(f"target_metric: unknown metric '{metric}'; expected one of: {', '.join(known)}{few}")
-    value = None if config["target"] is None else number("target", config["target"])
-    least = -1 if metric.endswith("_corr") else 0
-    if value is not None and not least <= value <= 1 and not lower_is_better(metric):
-        expected = "at most 1, which is all of" if value > 1 else f"at least {least}, the least of"
-        raise ConfigError(f"target: expected {expected} {metric}, got {value:g}")
-    return Target(metric, value, config["stop_at_target"])
-
-
-def _default_metric(task: Task) -> str:
-    return f"test_{task.metrics[1]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flexray.absence import Absences, DrawnAbsences
@@ -31,10 +32,11 @@ def with_absences(config: Mapping[str, Any], x: Experiment) -> Experiment:
 
 def _drawn(config: Mapping[str, Any], x: Experiment) -> DrawnAbsences:
     node, parties = config["absence"], x.names[:-1]
+    threshold = partial(_threshold, config["speeds"]["max_utilization"])
     return DrawnAbsences(
         x.shared.seed,
         resolve("absence.probability", node["probability"], parties, _probability, [0.0] * len(parties)),
-        resolve("absence.above", node["above"], parties, _threshold, [math.inf] * len(parties)),
+        resolve("absence.above", node["above"], parties, threshold, [math.inf] * len(parties)),
     )
 
 
@@ -56,7 +58,10 @@ def _probability(key: str, value: Any) -> float:
     return float(value)
 
 
-def _threshold(key: str, value: Any) -> float:
+def _threshold(most: float, key: str, value: Any) -> float:
+    """Return a utilization above which a party is absent; no utilization is above ``most``, and 1 means never."""
     if not 0 < number(key, value) <= 1:
         raise ConfigError(f"{key}: expected a number above 0, up to 1, got {shown(value)}")
+    if most <= value < 1:
+        raise ConfigError(f"{key}: expected a number below speeds.max_utilization, {most:g}, got {shown(value)}")
     return float(value)

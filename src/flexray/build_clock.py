@@ -10,6 +10,7 @@ from typing import Any
 from flexray.absence import RecordedAbsences
 from flexray.algorithms.base import EventAlgorithm
 from flexray.algorithms.replay import ReplayRounds, ReplayTurns
+from flexray.algorithms.vafl import VAFL
 from flexray.errors import ConfigError, near_match
 from flexray.experiment import Experiment, LearningRateDecay, WallClock
 from flexray.recording import Recording, read_recording
@@ -35,9 +36,18 @@ def with_clock(config: Mapping[str, Any], experiment: Experiment, algo: str, bas
         if kind == WALL:
             raise ConfigError("clock: speeds=replay repeats a run on the virtual clock; expected clock=virtual")
         return _replayed(config, experiment, algo, base_dir)
-    if kind == WALL:
-        return replace(experiment, wall=WallClock(config["rates"] == "static"), time_unit="seconds")
-    return experiment
+    return _on_wall_clock(config, experiment) if kind == WALL else experiment
+
+
+def _on_wall_clock(config: Mapping[str, Any], x: Experiment) -> Experiment:
+    """Return the experiment in real seconds, in which overruns and a busy server are really waited for."""
+    if (overrun := config["speeds"]["overrun"]) != "wait":
+        raise ConfigError(f"speeds.overrun: clock=wall really waits; expected wait, got {shown(overrun)}")
+    if isinstance(x.algorithm, VAFL) and x.algorithm.server != "queue":
+        raise ConfigError(f"algo.server: clock=wall really waits; expected queue, got {shown(x.algorithm.server)}")
+    algorithm = x.algorithm.for_system(replace(x.algorithm.system, waits_for_overrun=False))
+    wall = WallClock(config["rates"] == "static")
+    return replace(x, algorithm=algorithm, wall=wall, time_unit="seconds")
 
 
 def _replayed(config: Mapping[str, Any], x: Experiment, algo: str, base_dir: Path) -> Experiment:

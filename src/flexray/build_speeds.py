@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 from flexray.build_trace import trace_speeds
 from flexray.errors import ConfigError, near_match
 from flexray.simulation.speeds import FixedSpeeds, Speeds, equal_groups, google_means
-from flexray.values import fraction, positive, resolve
+from flexray.values import fraction, positive, resolve, shown
 
 DEFAULT_TIMEOUT = 20.0
 KINDS = ("paper", "uniform", "google_mean", "trace", "replay")
+
+log = logging.getLogger("flexray")
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,24 @@ def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str], 
         base = [own_timeout / n for n in resolve("speeds.iterations", node["iterations"], names, positive, defaults)]
     base = list(resolve("speeds.unit_time", node["unit_time"], names, positive, base))
     if kind == "trace":
-        return timeout, trace_speeds(node, tuple(base), names, config["seed"], base_dir)
-    utilization = list(resolve("speeds.utilization", node["utilization"], names, fraction, utilization))
-    return timeout, FixedSpeeds(tuple(base), tuple(utilization))
+        speeds: Speeds = trace_speeds(node, tuple(base), names, config["seed"], base_dir)
+    else:
+        utilization = list(resolve("speeds.utilization", node["utilization"], names, fraction, utilization))
+        speeds = FixedSpeeds(tuple(base), tuple(utilization))
+    return timeout, _capped(speeds, node["max_utilization"], names)
+
+
+def _capped(speeds: Speeds, given: Any, names: Sequence[str]) -> Speeds:
+    """Return the speeds with no utilization above ``speeds.max_utilization``; at 1 an iteration would never end."""
+    most = positive("speeds.max_utilization", given)
+    if most >= 1:
+        raise ConfigError(f"speeds.max_utilization: expected a number above 0 and below 1, got {shown(given)}")
+    above = [name for name, peak in zip(names, speeds.peaks, strict=True) if peak > most]
+    if not above:
+        return speeds
+    shortened = ", ".join(above[:5]) + (f" and {len(above) - 5} more" if len(above) > 5 else "")
+    log.warning("speeds: utilizations above speeds.max_utilization count as %g: %s", most, shortened)
+    return speeds.capped(most)
 
 
 def _choice(kind: str, dataset: str, num_parties: int) -> tuple[float, list[float], list[float]]:

@@ -52,23 +52,28 @@ class AdaptiveConfig:
 
 @dataclass
 class DecayConfig:
-    """Learning-rate decay: times ``factor`` at each of ``milestones``, in cumulative local iterations."""
+    """Learning-rate decay: times ``factor`` at each of ``milestones``, ``by`` local iterations or epochs so far."""
 
     milestones: list[int] = field(default_factory=list)
     factor: float = 0.1
+    by: str = "iterations"
 
 
 @dataclass
 class SpeedsConfig:
     """Speeds. The three after ``kind`` override the choice: for all, as a list, or by participant.
 
-    The others belong to ``speeds=trace``; ``path`` also to ``speeds=replay``.
+    A utilization above ``max_utilization`` counts as that. ``overrun``: what a round does with a local iteration that
+    takes longer than the timeout, ``wait`` for its end or ``ignore`` it. The others belong to ``speeds=trace``,
+    ``path`` also to ``speeds=replay``.
     """
 
     kind: str = "paper"
     iterations: Any = None
     unit_time: Any = None
     utilization: Any = None
+    max_utilization: float = 0.99
+    overrun: str = "wait"
     path: str | None = None
     machines: Any = None
     advance: str = "round"
@@ -157,6 +162,8 @@ class RunConfig:
     clip_norm: float | None = None
     embedding: int = 32
     eval_every: int | None = None
+    eval_every_units: float | None = None
+    eval_as_sent: bool = False
     eval_train: bool = True
     target: float | None = None
     target_metric: str | None = None

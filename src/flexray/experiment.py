@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from flexray.absence import Absences
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
@@ -53,14 +55,50 @@ class Target:
 
 @dataclass(frozen=True)
 class LearningRateDecay:
-    """Multiplies a participant's rate by ``factor`` at each milestone of its cumulative local iterations (SPEC 3)."""
+    """Multiplies a participant's rate by ``factor`` at each milestone.
+
+    Args:
+        milestones: In local iterations or epochs since the beginning.
+        factor: What each one does to the rate.
+        by: ``iterations``: those that the fastest participant has had time for, so that all participants decay in the
+            same round (counted one by one, the slowest would decay last or never); ``epochs``: passes over the data.
+    """
 
     milestones: tuple[int, ...] = ()
     factor: float = 0.1
+    by: Literal["iterations", "epochs"] = "iterations"
 
-    def scale(self, iterations: int) -> float:
-        """Return the factor for a round that starts after ``iterations`` local iterations."""
-        return self.factor ** sum(iterations >= milestone for milestone in self.milestones)
+    def scale(self, iterations: float, epochs: float) -> float:
+        """Return the factor for a round that starts after so many local iterations and epochs."""
+        passed = iterations if self.by == "iterations" else epochs
+        passed *= 1 + 1e-12  # sums may end a rounding error short
+        return self.factor ** sum(passed >= milestone for milestone in self.milestones)
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """When a run is evaluated, besides before its first round.
+
+    Args:
+        every: Rounds between evaluations (VAFL: turns); None: once an epoch.
+        every_units: Simulated time between them instead: after the first round that ends at or after each multiple.
+        train: Evaluate the training samples, too.
+        as_sent: Evaluate embeddings as they are sent, clipped, noisy and compressed; else as the parties compute them.
+    """
+
+    every: int | None = None
+    every_units: float | None = None
+    train: bool = True
+    as_sent: bool = False
+
+    def due(self, done: int, before_units: float, now_units: float, epoch_rounds: int) -> bool:
+        """Whether to evaluate after round ``done``, which began the time ``before_units`` and ended ``now_units``."""
+        if self.every_units is None:
+            return done % (self.every or epoch_rounds) == 0
+        return self._multiples(now_units) > self._multiples(before_units)
+
+    def _multiples(self, units: float) -> int:
+        return math.floor(units / (self.every_units or 1.0) * (1 + 1e-12))
 
 
 @dataclass(frozen=True)
@@ -86,8 +124,7 @@ class Experiment:
         decays: Learning-rate decay per participant, parties then server.
         limits: When to end.
         target: What time-to-target waits for.
-        eval_every: Rounds between evaluations; None: once an epoch.
-        eval_train: Evaluate the training samples, too.
+        evaluations: When it is evaluated, and on what.
         time_unit: What times are told in.
         wall: Count real seconds; None: the virtual clock.
         bandwidths: Bytes per unit of time of every party's link; empty: bytes take no time.
@@ -101,8 +138,7 @@ class Experiment:
     decays: tuple[LearningRateDecay, ...]
     limits: Limits
     target: Target
-    eval_every: int | None = None
-    eval_train: bool = True
+    evaluations: Evaluations = Evaluations()
     time_unit: str = "units"
     wall: WallClock | None = None
     bandwidths: tuple[float, ...] = ()

@@ -186,9 +186,9 @@ class PartyGroup:
         self._sent[place] = party.embed(self._turns[party.index].batch(turn), turn)
         return self._sent[place]
 
-    def embed_split(self, split: Split, mode: Literal["train", "eval"] = "eval") -> GroupReply:
+    def embed_split(self, split: Split, mode: Literal["train", "eval"] = "eval", as_sent: bool = False) -> GroupReply:
         """Return the embeddings of a whole split."""
-        return GroupReply(tuple(p.embed_split(split, self._shared.eval_batch, mode) for p in self.parties))
+        return GroupReply(tuple(p.embed_split(split, self._shared.eval_batch, mode, as_sent) for p in self.parties))
 
     def digests(self) -> dict[str, str]:
         """Return the digest of every party's model."""

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, Context
 
-from flexray.algorithms.base import EventAlgorithm, Moment, Plan
+from flexray.algorithms.base import EventAlgorithm, Moment
 from flexray.errors import ConfigError
 from flexray.experiment import Experiment
 from flexray.planning import plan_dummy, plan_round, plan_turn
@@ -59,13 +59,9 @@ def _first_ends(x: Experiment) -> Iterator[float]:
         for party in range(len(x.parties)):
             plan = plan_turn(algorithm, party, x.names[party], now)
             if x.wall is None:
-                yield _end(plan, 0.0)
+                yield plan.end(0.0)
         return
     dummy = plan_dummy(algorithm, now) if x.wall is None else None
     plan = plan_round(algorithm, now)
     if x.wall is None or plan.pace != "slowest":  # how long the slowest really takes is measured later
-        yield _end(plan, dummy.duration_units if dummy else 0.0)
-
-
-def _end(plan: Plan, start: float) -> float:
-    return start + plan.duration_units if plan.end_units is None else plan.end_units
+        yield plan.end(dummy.duration_units if dummy else 0.0)

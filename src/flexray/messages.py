@@ -178,6 +178,7 @@ class RoundRecord:
         party: VAFL: index of the party whose turn it was.
         staleness: VAFL: see :class:`Answer`.
         absent: The parties (0-based) that missed the round; None where no party ever does.
+        server_units: VAFL: how long the server's step took, at the end of the turn.
     """
 
     round: int
@@ -196,6 +197,7 @@ class RoundRecord:
     party: int | None = None
     staleness: tuple[float, ...] | None = None
     absent: tuple[int, ...] | None = None
+    server_units: float = 0.0
 
     @property
     def present(self) -> tuple[int, ...]:

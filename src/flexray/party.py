@@ -168,8 +168,13 @@ class Party:
             seed_torch(self._seed, self.index, "embed", index)  # the same dropout as the embeddings that were sent
             return self._run(self._trainer.along(self._embedding, grad), order)._replace(loss=None)
 
-    def embed_split(self, split: Split, chunk: int, mode: Literal["train", "eval"] = "eval") -> FloatArray:
-        """Return the embeddings [n, o] of a whole split, in evaluation mode unless told otherwise."""
+    def embed_split(
+        self, split: Split, chunk: int, mode: Literal["train", "eval"] = "eval", as_sent: bool = False
+    ) -> FloatArray:
+        """Return the embeddings [n, o] of a whole split, in evaluation mode by default.
+
+        Those of train mode are sent; those of evaluation mode only if wanted ``as_sent``: clipped, noisy, compressed.
+        """
         ids_n = np.arange(len(self._features[split]))
         with blame(self.name, f"embedding the {split} samples"), torch.no_grad():
             seed_torch(self._seed, self.index, "split", split)
@@ -181,7 +186,9 @@ class Party:
                 parts.append(self._forward(self._load(split, batch)))
             self.model.train(self._trains)
             block_no: FloatArray = torch.cat(parts).cpu().numpy()
-            return self._wire.send(block_no, self._seed, self.index, mode) if mode == "train" else block_no
+            if mode == "train":
+                return self._wire.send(block_no, self._seed, self.index, mode)
+            return self._wire.send(block_no, self._seed, self.index, mode, split) if as_sent else block_no
 
     def digest(self) -> str:
         """Return the digest of the model."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RealPace, RoundAlgorithm, without
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RealPace, RoundAlgorithm
 from flexray.errors import ConfigError
 from flexray.participants import blame
 
@@ -19,7 +20,7 @@ def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
     phase = f"round {now.round + 1}"
     with blame("algo", phase):
         plan = algorithm.plan(now)
-    return checked(plan, now, phase)
+    return checked(plan, now, phase, algorithm.computes(now))
 
 
 def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> Plan:
@@ -27,7 +28,7 @@ def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> 
     phase = f"turn {now.round + 1} of {name}"
     with blame("algo", phase):
         plan = algorithm.plan(party, now)
-    return checked(plan, now, phase)
+    return checked(plan, now, phase, algorithm.computes(now))
 
 
 def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
@@ -35,11 +36,11 @@ def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
     now, phase = replace(now, absent=frozenset()), "its dummy round"
     with blame("algo", phase):
         plan = algorithm.preparation(now)
-    return None if plan is None else checked(plan, now, phase)
+    return None if plan is None else checked(plan, now, phase, algorithm.computes(now))
 
 
-def checked(plan: Any, now: Moment, phase: str) -> Plan:
-    """Return the plan in Python's own numbers, since NumPy's have no JSON; the absent take no local iteration.
+def checked(plan: Any, now: Moment, phase: str, computes: Sequence[bool]) -> Plan:
+    """Return the plan in Python's own numbers, since NumPy's have no JSON; the frozen and absent take no iteration.
 
     Raises:
         ConfigError: It is no plan, or has too few or too many numbers, or some that mean nothing.
@@ -53,6 +54,7 @@ def checked(plan: Any, now: Moment, phase: str) -> Plan:
         duration = _number("duration_units", plan.duration_units)
         comm = _number("comm_units", plan.comm_units, most=duration)  # the rest is computing
         times = _numbers("unit_times", plan.unit_times, count, float, "numbers of at least 0", math.inf)
+        server = _number("server_units", plan.server_units)
         end, used = plan.end_units, plan.utilization
         end = None if end is None else _number("end_units", end, least=now.sim_time)
         used = None if used is None else _numbers("utilization", used, count, float, "numbers from 0 to 1", 1.0)
@@ -60,7 +62,8 @@ def checked(plan: Any, now: Moment, phase: str) -> Plan:
             raise ConfigError(f"pace {_short(plan.pace)}, expected one of: {', '.join(get_args(RealPace))}")
     except ConfigError as error:
         raise ConfigError(f"algo failed in {phase}: its plan has {error}") from error
-    return Plan(without(tau, now.absent), lr, duration, comm, times, end, used, plan.pace)
+    tau = tuple(t if computing else 0 for t, computing in zip(tau, computes, strict=True))
+    return Plan(tau, lr, duration, comm, times, end, used, plan.pace, server)
 
 
 def _numbers(name: str, given: Any, count: int, kind: type, words: str, most: float = FINITE) -> tuple[Any, ...]:

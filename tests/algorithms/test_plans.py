@@ -1,4 +1,4 @@
-"""Plans: tau, durations and learning rates of every algorithm (SPEC 4 to 6), without running anything."""
+"""Plans: tau, durations and learning rates of every algorithm, without running anything."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def make_system(base: tuple[float, ...], timeout: float = 20.0, t_comm: Any = 10
 
 def of_dataset(dataset: str, t_comm: float, timeout: float | None = None) -> tuple[System, Moment]:
     """Return the paper's fixed speeds as ``speeds=paper`` builds them."""
-    node = {"kind": "paper", "iterations": None, "unit_time": None, "utilization": None}
+    node = {"kind": "paper", "iterations": None, "unit_time": None, "utilization": None, "max_utilization": 0.99}
     names = [*(str(k) for k in range(PARTIES[dataset])), "server"]
     timeout_units, speeds = build_speeds({"speeds": node, "timeout": timeout}, dataset, names, Path())
     system = make_system(speeds.base_units, timeout_units, t_comm)
@@ -149,19 +149,37 @@ def test_a_synchronous_round_waits_for_the_slowest_link():
     assert [VAFL(system).plan(k, idle(system)).duration_units for k in (0, 1)] == [4.0, 10.0]
 
 
-def test_a_participant_without_free_cpu():
+def test_a_round_is_never_shorter_than_its_computing():
+    """An iteration of p1 takes 100 units, five times the timeout."""
     system = make_system((1.0, 1.0, 1.0))
-    now = Moment(4, 7.0, (1.0, 0.0, 0.5))
+    now = Moment(4, 7.0, (0.99, 0.0, 0.5))
     for algorithm, tau in ((FlexVFL, (1, 20, 10)), (AdaptiveFlexVFL, (1, 20, 10)), (SyncMinVFL, (1, 1, 1))):
         plan = algorithm(system).plan(now)
-        assert (plan.tau, plan.duration_units) == (tau, 30.0)
-    for algorithm in (SyncMaxVFL, PBCD):
-        with pytest.raises(ConfigError, match=r"p1 is at utilization 1 in round 5"):
-            algorithm(system).plan(now)
-    with pytest.raises(ConfigError, match=r"p1 is at utilization 1 at time 7"):
-        VAFL(system).plan(0, now)
-    assert VAFL(system).plan(1, now).duration_units == 11.0
+        assert (plan.tau, plan.duration_units) == (tau, pytest.approx(110.0, rel=1e-13))
+        assert algorithm(replace(system, waits_for_overrun=False)).plan(now).duration_units == 30.0
+        without_p1 = replace(system, frozen=(True, False, False))
+        assert algorithm(without_p1).plan(now).duration_units == 30.0
+        assert algorithm(system).plan(replace(now, absent=frozenset({0}))).duration_units == 30.0
+    assert PBCD(system).plan(now).duration_units == pytest.approx(110.0, rel=1e-13)
+    assert SyncMaxVFL(system).plan(now).duration_units == pytest.approx(20 * 100 + 10, rel=1e-13)
+    assert VAFL(system).plan(0, now).duration_units == pytest.approx(110.0, rel=1e-13)
     assert PBCD(replace(system, frozen=(True, False, False))).plan(now).duration_units == 12.0
+
+
+def test_rounding_is_no_overrun():
+    """20 (1 - 0.15) iterations of 1 / 0.85 units come to a little more than 20 by rounding alone."""
+    system = make_system((1.0, 1.0, 1.0), t_comm=0.0)
+    for hundredths in range(95):
+        assert FlexVFL(system).plan(Moment(0, 0.0, (hundredths / 100, 0.0, 0.0))).duration_units == 20.0
+
+
+def test_a_plan_of_one_s_own_is_never_shorter_than_its_computing():
+    system = make_system((4.0, 1.0, 1.0))
+    assert FlexVFL(system).make_plan(idle(system), (3, 5, 5), 10.0).duration_units == 12.0 + 10.0
+    assert FlexVFL(system).make_plan(idle(system), (2, 5, 5), 10.0).duration_units == 10.0 + 10.0
+    frozen = replace(system, frozen=(True, False, False))
+    assert FlexVFL(frozen).make_plan(idle(system), (3, 5, 5), 10.0).tau == (0, 5, 5)
+    assert FlexVFL(system).iterations_by_timeout(idle(system), 8.0) == (2, 8, 8)
 
 
 def reports(tau: tuple[int, ...], w_bar: tuple[float, ...]) -> tuple[Report, ...]:
@@ -192,11 +210,19 @@ def test_adaptive_rates_divide_by_reported_iterations_and_weights():
 
 
 def test_adaptive_rates_of_the_published_code():
-    """A_k is the first rate, then eta <- eta tau_before / tau_now, whatever the weights."""
+    """eta starts at A / (floor(t_o (1 - c) / base) + 1), then eta <- eta tau_before / tau_now, whatever the weights."""
     algorithm = AdaptiveFlexVFL(adaptive_system(), weighted=False)
-    assert algorithm.plan(Moment(0, 0.0, (0.0, 0.0, 0.0))).lr == (0.4, 0.6, 0.2)
-    assert second_plan(algorithm, (5, 10, 20), (1.0, 1.9, 9.0)).lr == (0.4, 0.6, 0.2)
-    assert second_plan(algorithm, (4, 8, 16), (1.0, 1.5, 7.0)).lr == pytest.approx((0.5, 0.75, 0.25), rel=1e-14)
+    start = (0.4 / 6, 0.6 / 11, 0.2 / 21)
+    assert algorithm.plan(Moment(0, 0.0, (0.0, 0.0, 0.0))).lr == pytest.approx(start, rel=1e-14)
+    assert second_plan(algorithm, (5, 10, 20), (1.0, 1.9, 9.0)).lr == pytest.approx(start, rel=1e-14)
+    second = second_plan(algorithm, (4, 8, 16), (1.0, 1.5, 7.0)).lr
+    assert second == pytest.approx([1.25 * eta for eta in start], rel=1e-14)
+
+
+def test_the_published_first_rate_divides_by_the_iterations_at_the_smallest_utilization():
+    system = replace(adaptive_system(timeout=10.0), base_rates=(1e-4,) * 3, least_utilization=0.04)
+    plan = AdaptiveFlexVFL(system, weighted=False).plan(Moment(0, 0.0, (0.3, 0.5, 0.2)))
+    assert plan.lr == pytest.approx((1e-4 / 3, 1e-4 / 5, 1e-5), rel=1e-14)
 
 
 def test_the_first_rate_comes_from_the_dummy_round():
@@ -242,19 +268,28 @@ def test_rates_of_a_composed_job(compose_job, rates):
     assert job.experiment.algorithm.system.lr == pytest.approx((expected,) * 5, rel=1e-14)
 
 
-def test_decay_at_milestones_of_cumulative_iterations():
+def test_decay_at_milestones_of_iterations_or_epochs():
     decay = LearningRateDecay((75_000, 150_000), 0.1)
-    scales = [decay.scale(n) for n in (0, 74_999, 75_000, 149_999, 150_000, 10**9)]
+    scales = [decay.scale(n, 0.0) for n in (0, 74_999, 75_000, 149_999, 150_000, 10**9)]
     assert scales == [1.0, 1.0, 0.1, 0.1, 0.1**2, 0.1**2]
-    assert LearningRateDecay().scale(10**9) == 1.0
+    by_epochs = LearningRateDecay((50, 75), 0.1, "epochs")
+    assert [by_epochs.scale(10**9, n) for n in (0, 49.99, 50, 75)] == [1.0, 1.0, 0.1, 0.1**2]
+    assert LearningRateDecay().scale(10**9, 10**9) == 1.0
 
 
-def test_decay_follows_each_participant_own_iterations(compose_job, run_inline, bundle):
+@pytest.mark.parametrize(
+    ("words", "rounds_at"),
+    [
+        (("lr_decay.milestones=[4,9]",), (1, 3)),  # 4 units of computing a round, the fastest participant's iterations
+        (("algo=sync_min", "lr_decay.milestones=[4,9]"), (1, 3)),
+        (("algo=pbcd", "lr_decay.milestones=[4,9]"), (1, 3)),
+        (("algo=sync_max", "lr_decay.milestones=[4,9]"), (1, 1)),  # 16 units a round
+        (("lr_decay.by=epochs", "lr_decay.milestones=[1]"), (3, 5)),
+    ],
+)
+def test_rates_decay_in_one_round_for_everybody(words, rounds_at, compose_job, run_inline, bundle):
     speeds = ("speeds.iterations=[5,10,15,20]", "timeout=4", "model.hidden=[2]", "rounds=5", "lr=[1,2,3,4]")
-    decay = ("lr_decay.milestones=[4,9]", "lr_decay.factor=0.5")
-    job = compose_job("dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", *speeds, *decay)
-    rounds = [record for record in run_inline(job) if hasattr(record, "tau")]
-    assert [record.tau for record in rounds] == [(1, 2, 3, 4)] * 5
-    assert [record.lr for record in rounds] == [
-        (1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 2.0), (1.0, 1.0, 1.5, 2.0), (1.0, 1.0, 0.75, 1.0), (0.5, 1.0, 0.75, 1.0),
-    ]  # fmt: skip
+    given = ("dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", *speeds, "lr_decay.factor=0.5")
+    rounds = [record for record in run_inline(compose_job(*given, *words)) if hasattr(record, "tau")]
+    scales = [0.5 ** sum(r >= at for at in rounds_at) for r in range(5)]
+    assert [record.lr for record in rounds] == [tuple(scale * n for n in (1, 2, 3, 4)) for scale in scales]

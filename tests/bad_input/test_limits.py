@@ -14,7 +14,7 @@ TOO_SMALL = {
     "max_time=13 algo=pbcd": "max_time: expected at least 14 units (one round), got 13",
     "max_time=89 algo=sync_max": "max_time: expected at least 90 units (one round), got 89",
     "max_time=59 algo=adaptive adaptive.first=dummy": "max_time: expected at least 60 units (one round), got 59",
-    "max_time=11 algo=vafl": "max_time: expected at least 11.3334 units (one turn), got 11",
+    "max_time=11 algo=vafl": "max_time: expected at least 12.3334 units (one turn), got 11",
     "max_time=0.4 clock=wall timeout=0.5": "max_time: expected at least 0.5 seconds (one round), got 0.4",
     "epochs=0.1": "epochs: expected at least 0.333333 (one round of 3), got 0.1",
     "epochs=0.01 algo=vafl": "epochs: expected at least 0.111111 (one turn of 9), got 0.01",
@@ -33,7 +33,7 @@ def test_a_limit_before_the_first_round_is_refused(compose_job, bundle, words, e
     "words",
     [
         "max_time=30", "max_time=14 algo=pbcd", "max_time=60 algo=adaptive adaptive.first=dummy",
-        "max_time=11.3334 algo=vafl", "epochs=0.333 server=linear", "epochs=0.111 algo=vafl",
+        "max_time=12.3334 algo=vafl", "epochs=0.333 server=linear", "epochs=0.111 algo=vafl",
     ],
 )  # fmt: skip
 def test_a_limit_of_just_one_round_has_it(compose_job, run_inline, bundle, words):
@@ -48,8 +48,11 @@ SLOW_LINKS = {
     "network.bandwidth={b:100,default:1000}": ("142.96", "round"),
     "network.bandwidth=1000 algo=adaptive adaptive.first=dummy": ("82.592", "round"),
     "network.bandwidth=1000 algo=pbcd": ("25.296", "round"),
-    "network.bandwidth=1000 algo=vafl": ("15.4294", "turn"),  # 4/3 of computing, 10 + 4.096 of communication
-    "network.bandwidth={c:1000,default:1e300} algo=vafl": ("12", "turn"),
+    "network.bandwidth=1000 algo=vafl": (
+        "16.4294",
+        "turn",
+    ),  # 4/3 of computing, 10 + 4.096 of communication, 1 of the server
+    "network.bandwidth={c:1000,default:1e300} algo=vafl": ("13", "turn"),
 }
 
 

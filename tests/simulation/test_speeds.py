@@ -30,7 +30,16 @@ def names(num_parties: int) -> list[str]:
 
 
 def speeds(kind: str, dataset: str, num_parties: int, timeout: float | None = None, **node: object):
-    config = {"speeds": {"kind": kind, "iterations": None, "unit_time": None, "utilization": None, **node}}
+    config = {
+        "speeds": {
+            "kind": kind,
+            "iterations": None,
+            "unit_time": None,
+            "utilization": None,
+            "max_utilization": 0.99,
+            **node,
+        }
+    }
     return build_speeds({**config, "timeout": timeout}, dataset, names(num_parties), Path())
 
 

@@ -80,10 +80,15 @@ def test_at_full_utilization_one_iteration_is_taken(run_folder: RunFolder) -> No
     assert {tau[2] for tau in taus(first)} == {1}
 
 
-@pytest.mark.parametrize("algo", ["sync_max", "pbcd", "vafl"])
-def test_waiting_for_ever_is_refused(algo: str, bundle: Path, tmp_path: Path) -> None:
+def test_full_utilization_counts_as_the_largest_that_is_waited_for(run_folder: RunFolder) -> None:
+    first = run_folder("first", "algo=pbcd", "speeds=uniform", "speeds.utilization={c:1,default:0}", *FAST)
+    assert [json.loads(row["utilization"])[2] for row in rows(first)] == [0.99] * len(rows(first))
+
+
+@pytest.mark.parametrize(("key", "algo"), [("speeds.overrun=ignore", "flex"), ("algo.server=free", "vafl")])
+def test_what_is_really_waited_for_cannot_be_left_out(key: str, algo: str, bundle: Path, tmp_path: Path) -> None:
     command = [*SMALL, f"dataset.path={bundle}", f"hydra.run.dir={tmp_path / 'no'}", f"algo={algo}", *FAST]
-    assert run_command([*command, "speeds=uniform", "speeds.utilization={c:1,default:0}"]) == 2
+    assert run_command([*command, key]) == 2
 
 
 def test_kept_optimizer_state_statistics_and_decay_survive_the_dummy_round(run_folder: RunFolder) -> None:
@@ -120,12 +125,12 @@ def test_a_dummy_round_is_really_taken_and_gives_the_first_rates(weighted: bool,
             assert 1 / rate == pytest.approx(round(1 / rate))
         assert rates[1:] == [pytest.approx([1 / t for t in row]) for row in tau[:-1]]
     else:
-        assert rates[0] == pytest.approx([0.01] * 4)
+        for rate in rates[0]:
+            assert 0.01 / rate == pytest.approx(round(0.01 / rate))
         products = [
-            [round(100 * r * t) for r, t in zip(rate, row, strict=True)]
-            for rate, row in zip(rates[1:], tau[:-1], strict=True)
+            [r * t for r, t in zip(rate, row, strict=True)] for rate, row in zip(rates[1:], tau[:-1], strict=True)
         ]
-        assert products == products[:1] * 4  # tau of the dummy round
+        assert products == [pytest.approx(products[0])] * 4  # the first rate times tau of the dummy round
 
 
 def test_the_timeline_is_in_seconds(run_folder: RunFolder) -> None:

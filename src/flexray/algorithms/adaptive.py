@@ -11,7 +11,7 @@ round keeps the rate that follows from the last round it took part in; before th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from flexray.algorithms.base import Moment, Plan, System
 from flexray.algorithms.flex import FlexVFL
 from flexray.errors import ConfigError, near_match
 from flexray.messages import Report
+from flexray.simulation.speeds import iterations_that_fit
 
 FIRST = ("speeds", "dummy")
 
@@ -28,8 +29,9 @@ class AdaptiveFlexVFL(FlexVFL):
 
     Args:
         system: The participants.
-        weighted: Divide by w_bar (the paper). Without it the rule is that of the published code: A_k is the first
-            rate, and eta <- eta * tau_before / tau_now.
+        weighted: Divide by w_bar (the paper). Without it the rule is that of the published code: it starts at
+            eta = A_k / (floor(t_o (1 - c) / base_k) + 1), with the smallest utilization c of the whole run, and goes on
+            with eta <- eta * tau_before / tau_now, so that eta stays near A_k / tau_k.
         first: How tau^0 is found: ``speeds`` (known beforehand) or ``dummy`` (a round that takes its time and changes
             nothing).
     """
@@ -74,8 +76,14 @@ class AdaptiveFlexVFL(FlexVFL):
         if self.weighted:
             return tuple(a / (max(1, t) * w) for a, t, w in zip(system.base_rates, tau_last, w_bar, strict=True))
         return tuple(
-            a * max(1, t0) / max(1, t) for a, t0, t in zip(system.base_rates, self._first_tau, tau_last, strict=True)
+            eta * max(1, t0) / max(1, t)
+            for eta, t0, t in zip(self._published_first_rates(), self._first_tau, tau_last, strict=True)
         )
+
+    def _published_first_rates(self) -> Iterator[float]:
+        system = self.system
+        for a, base in zip(system.base_rates, system.base_units, strict=True):
+            yield a / (iterations_that_fit(system.timeout_units, base, system.least_utilization) + 1)
 
     def _reported(self, reports: Sequence[Report]) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """Return tau and w_bar of everybody's last reports; of who has not taken part yet, those of the first rate."""

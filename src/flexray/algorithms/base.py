@@ -6,18 +6,18 @@ Every tuple holds the parties 1..K, then the server, unless its name says ``part
 from __future__ import annotations
 
 import copy
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from flexray.errors import ConfigError
 from flexray.messages import Report
 from flexray.optimizers import LocalOptimizer
 from flexray.simulation.speeds import local_iterations, unit_time
 
 RealPace = Literal["fixed", "fill", "slowest"]
+ROUNDING = 1e-9
+"""Times that differ by less than this share differ by rounding alone."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ class System:
         base_rates: A_k of the adaptive rule.
         optimizers: Local optimizers.
         frozen: Whether a participant takes no local iterations at all.
+        least_utilization: The smallest utilization of any participant in the whole run.
+        waits_for_overrun: Whether a round lasts until every local iteration that it began has ended; else it ends with
+            its timeout, as the paper's formula has it.
     """
 
     names: tuple[str, ...]
@@ -43,6 +46,8 @@ class System:
     base_rates: tuple[float, ...]
     optimizers: tuple[LocalOptimizer, ...]
     frozen: tuple[bool, ...]
+    least_utilization: float = 0.0
+    waits_for_overrun: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class Plan:
     Args:
         tau: Local iterations.
         lr: Learning rates, before decay.
-        duration_units: Length of the round, communication included.
+        duration_units: Length of the round, communication included (VAFL: until the party's message is at the server).
         comm_units: The part of it that is communication.
         unit_times: Units per local iteration.
         end_units: Time at its end, if that is known exactly (replay); None: the duration after its start.
@@ -80,6 +85,8 @@ class Plan:
         pace: What a round means in real seconds. ``fixed``: everybody takes its tau, and the computing lasts as long as
             planned; ``fill``: everybody takes as many as fit into that; ``slowest``: everybody takes its tau, and the
             computing lasts until the slowest has.
+        server_units: VAFL: how long the server is busy with the turn, once the message is there and the turns before
+            are answered.
     """
 
     tau: tuple[int, ...]
@@ -90,6 +97,13 @@ class Plan:
     end_units: float | None = None
     utilization: tuple[float, ...] | None = None
     pace: RealPace = "fixed"
+    server_units: float = 0.0
+
+    def end(self, start_units: float) -> float:
+        """Return the time at its end, if it starts then (VAFL: and its message finds the server idle)."""
+        if self.end_units is not None:
+            return self.end_units
+        return start_units + self.duration_units + self.server_units
 
 
 class Algorithm:
@@ -104,6 +118,10 @@ class Algorithm:
 
     def keep(self, kept: Any) -> None:
         """Take over what :meth:`kept` returned."""
+
+    def computes(self, now: Moment) -> tuple[bool, ...]:
+        """Return whether each participant takes local iterations: neither frozen nor absent."""
+        return tuple(not frozen and k not in now.absent for k, frozen in enumerate(self.system.frozen))
 
     def for_system(self, system: System) -> Self:
         """Return the same algorithm for these participants."""
@@ -132,15 +150,12 @@ class RoundAlgorithm(Algorithm, ABC):
         """
         return None
 
-    def computes(self, now: Moment) -> tuple[bool, ...]:
-        """Return whether each participant takes local iterations: neither frozen nor absent."""
-        return tuple(not frozen and k not in now.absent for k, frozen in enumerate(self.system.frozen))
-
-    def iterations_by_timeout(self, now: Moment) -> tuple[int, ...]:
-        """Return tau of every participant within the timeout, 0 for who does not compute."""
+    def iterations_by_timeout(self, now: Moment, timeout_units: float | None = None) -> tuple[int, ...]:
+        """Return tau of every participant within a timeout, by default the run's; 0 for those that do not compute."""
         system = self.system
+        timeout = system.timeout_units if timeout_units is None else timeout_units
         return tuple(
-            local_iterations(system.timeout_units, base, c) if computes else 0
+            local_iterations(timeout, base, c) if computes else 0
             for base, c, computes in zip(system.base_units, now.utilization, self.computes(now), strict=True)
         )
 
@@ -153,15 +168,9 @@ class RoundAlgorithm(Algorithm, ABC):
         return tuple(unit_time(base, c) for base, c in zip(self.system.base_units, now.utilization, strict=True))
 
     def slowest_unit(self, now: Moment) -> float:
-        """Return the longest unit time among those who compute (0 if nobody does); refuse one that never ends."""
+        """Return the longest unit time among those who compute (0 if nobody does)."""
         times = zip(self.unit_times(now), self.computes(now), strict=True)
-        slowest, k = max(((t, k) for k, (t, computes) in enumerate(times) if computes), default=(0.0, 0))
-        if math.isinf(slowest):
-            raise ConfigError(
-                f"speeds: {self.system.names[k]} is at utilization 1 in round {now.round + 1}, so"
-                f" {type(self).__name__} would wait for it for ever; expected a utilization below 1"
-            )
-        return slowest
+        return max((unit for unit, computes in times if computes), default=0.0)
 
     def comm_units(self, now: Moment) -> float:
         """Return what a synchronous round waits for: the slowest link of a party that is there."""
@@ -179,30 +188,25 @@ class RoundAlgorithm(Algorithm, ABC):
         """Return the plan of a round that computes for ``computing_units``, then communicates.
 
         The learning rates are the fixed ones unless ``lr`` is given; ``pace`` says what it means in real seconds. The
-        absent take no local iteration; a round in which for that reason nobody does passes with its timeout.
+        absent take no local iteration; a round in which for that reason nobody does passes with its timeout. No round
+        is shorter than the local iterations in it: where one alone takes longer than the timeout, it is waited for.
         """
         comm, times = self.comm_units(now), self.unit_times(now)
-        tau = without(tau, now.absent)
+        tau = tuple(t if computes else 0 for t, computes in zip(tau, self.computes(now), strict=True))
         if now.absent and not any(tau):
             computing_units = self.system.timeout_units
+        elif self.system.waits_for_overrun:
+            longest = max((t * unit for t, unit in zip(tau, times, strict=True) if t), default=0.0)
+            computing_units = longest if longest > computing_units * (1 + ROUNDING) else computing_units
         return Plan(tau, tuple(lr or self.system.lr), computing_units + comm, comm, times, pace=pace)
-
-
-def without(tau: Sequence[int], absent: frozenset[int]) -> tuple[int, ...]:
-    """Return the local iterations with none for the absent."""
-    return tuple(0 if k in absent else t for k, t in enumerate(tau))
 
 
 class EventAlgorithm(Algorithm, ABC):
     """An algorithm in which parties take turns, each at its own pace."""
 
     @abstractmethod
-    def turn_units(self, party: int, now: Moment) -> float:
-        """Return how long the turn of ``party`` (0-based) that starts now lasts."""
-
-    @abstractmethod
     def plan(self, party: int, now: Moment) -> Plan:
-        """Return what the participants do when that turn ends."""
+        """Return how long the turn of ``party`` (0-based) that starts now lasts, and what is done when it ends."""
 
     def priority(self, party: int, turn: int) -> int:
         """Return who comes first among turns that end together: the lowest number, by default by party."""

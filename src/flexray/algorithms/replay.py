@@ -76,9 +76,6 @@ class ReplayTurns(EventAlgorithm):
             if event.party is not None:
                 self._places[event.party].append(place)
 
-    def turn_units(self, party: int, now: Moment) -> float:  # noqa: D102
-        return self.plan(party, now).duration_units
-
     def plan(self, party: int, now: Moment) -> Plan:  # noqa: D102
         if now.round >= len(self._places[party]):
             return _never(self.system)

@@ -1,40 +1,48 @@
-"""VAFL, asynchronous vertical federated learning (Chen et al., 2020; SPEC 6).
+"""VAFL, asynchronous vertical federated learning (Chen et al., 2020).
 
-The server keeps the last embedding of every sample that it got from every party. Whenever a party's turn ends:
+The server keeps the last embedding of every sample that it got from every party. In its turn
 
-    the party sends its embeddings of its own mini-batch
+    a party computes, and sends its embeddings of its own mini-batch
     the server puts them beside the stored, possibly stale ones of the others, takes one step on its model
     and answers with the gradient of the loss with respect to the party's embeddings
     the party takes one step, and its next turn begins
 
-A turn lasts the party's unit time plus its t_comm. Turns that end together are taken in party order.
+A party's message is at the server after the party's unit time and its t_comm (the round trip). The server is one
+machine: it takes its steps one after another, each of its own unit time, and messages that find it busy wait, first
+come, first served; of those that arrive together the party with the lower number comes first. With ``server="free"``
+its steps take no time, as in the Flex-VFL paper's text: the n-th update of a party counts at n (unit time + t_comm).
 """
 
 from __future__ import annotations
 
-import math
+from typing import Literal
 
-from flexray.algorithms.base import EventAlgorithm, Moment, Plan
-from flexray.errors import ConfigError
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan, System
+from flexray.errors import ConfigError, near_match
 from flexray.simulation.speeds import unit_time
+
+SERVERS = ("queue", "free")
 
 
 class VAFL(EventAlgorithm):
-    """Parties step one at a time, each at its own pace; one local iteration per turn."""
+    """Parties step one at a time, each at its own pace; one local iteration per turn.
 
-    def turn_units(self, party: int, now: Moment) -> float:  # noqa: D102
-        system = self.system
-        computing = unit_time(system.base_units[party], now.utilization[party])
-        if math.isinf(computing):
-            raise ConfigError(
-                f"speeds: {system.names[party]} is at utilization 1 at time {now.sim_time:g}, so its turn would never"
-                " end; expected a utilization below 1"
-            )
-        return computing + system.party_comm_units[party]
+    Args:
+        system: The participants.
+        server: ``queue``: the server's steps take time, one after another; ``free``: they take none.
+    """
 
-    def plan(self, party: int, now: Moment) -> Plan:  # noqa: D102
-        system = self.system
-        server = len(system.names) - 1
-        tau = tuple(int(k in (party, server) and not system.frozen[k]) for k in range(server + 1))
+    def __init__(self, system: System, server: Literal["queue", "free"] = "queue") -> None:
+        super().__init__(system)
+        if server not in SERVERS:
+            raise ConfigError(f"algo.server: unknown value '{server}'{near_match(str(server), SERVERS)}")
+        self.server = server
+
+    def plan(self, party: int, now: Moment) -> Plan:
+        """Return one local iteration of the party and of the server."""
+        system, comm = self.system, self.system.party_comm_units[party]
+        last = len(system.names) - 1
+        tau = tuple(int(k in (party, last) and not system.frozen[k]) for k in range(last + 1))
         times = tuple(unit_time(base, c) for base, c in zip(system.base_units, now.utilization, strict=True))
-        return Plan(tau, system.lr, self.turn_units(party, now), system.party_comm_units[party], times)
+        busy = times[last] if tau[last] and self.server == "queue" else 0.0
+        return Plan(tau, system.lr, times[party] + comm, comm, times, server_units=busy)

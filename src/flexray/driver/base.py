@@ -71,14 +71,14 @@ class Driver(ABC):
         self._placement = placement
         self._clock = Stopwatch()
         self._pending: deque[Pending] = deque()
-        self._iterations = [0] * len(experiment.names)
+        self._computed = [0.0]
         self._divergence: Divergence | None = None
         self._reached = False
         self._reports: tuple[Report, ...] | None = None
         self._epoch_rounds = experiment.shared.batches().per_epoch * self._turns_per_batch()
         self._saves = Saves()
         self._done = 0
-        self._evaluated = -1
+        self._evaluated, self._evaluated_units = -1, 0.0
         self._out_of_time = False
         self._interrupted = False
 
@@ -191,20 +191,21 @@ class Driver(ABC):
 
     # Evaluation -------------------------------------------------------------------------------------------------
 
-    def _is_eval(self, done: int, last: bool = False) -> bool:
-        every = self._x.eval_every or self._epoch_rounds
-        return last or done % every == 0
+    def _is_eval(self, done: int, end_units: float) -> bool:
+        """Whether to evaluate after ``done`` rounds, the last of which ends then."""
+        return self._x.evaluations.due(done, self._evaluated_units, end_units, self._epoch_rounds)
 
     def _evaluate(self, done: int) -> None:
         """Submit an evaluation of all splits after ``done`` rounds."""
-        self._evaluated = done
+        self._evaluated, self._evaluated_units = done, self._clock.now
         splits: list[Split] = ["test"]
         if self._x.shared.outline.sizes["val"]:
             splits.append("val")
-        if self._x.eval_train:
+        if self._x.evaluations.train:
             splits.append("train")
+        how = ["eval", self._x.evaluations.as_sent]
         handles = tuple(
-            self._server("evaluate", split, after=self._all_groups("embed_split", split)) for split in splits
+            self._server("evaluate", split, after=self._all_groups("embed_split", split, *how)) for split in splits
         )
         record = EvalRecord(done, done / self._epoch_rounds, self._clock.now, {})
         self._pending.append(Pending(record, handles))
@@ -231,7 +232,10 @@ class Driver(ABC):
 
     def _state(self) -> dict[str, Any]:
         """Return as JSON what this class and the algorithm know after the last submitted round."""
-        state = {"clock": self._clock, "iterations": self._iterations, "algorithm": self._algorithm.kept()}
+        state = {
+            "clock": self._clock, "computed": self._computed, "algorithm": self._algorithm.kept(),
+            "evaluated": (self._evaluated, self._evaluated_units),
+        }  # fmt: skip
         return {key: CODEC.encode(value, {}) for key, value in state.items()}
 
     def _restore(self, since: Snapshot) -> None:
@@ -244,11 +248,11 @@ class Driver(ABC):
         ]
         self._runtime.get([*resumed, self._server("resume", saved[SERVER])])
         state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}
-        self._clock, self._iterations = state["clock"], state["iterations"]
+        self._clock, self._computed = state["clock"], state["computed"]
         self._reports, self._reached = state["reports"], state["reached"]
         self._algorithm.keep(state["algorithm"])
         self._done = since.round
-        self._evaluated = since.round if self._is_eval(since.round) else -1
+        self._evaluated, self._evaluated_units = state["evaluated"]
         self._take_over(state)
 
     def _take_over(self, state: dict[str, Any]) -> None:  # noqa: B027 - most have nothing
@@ -256,13 +260,11 @@ class Driver(ABC):
 
     # Plans ------------------------------------------------------------------------------------------------------
 
-    def _orders(self, plan: Plan) -> list[Order]:
-        """Return everyone's order, with decayed rates, and count the local iterations."""
-        orders = []
-        for k, (tau, lr, decay) in enumerate(zip(plan.tau, plan.lr, self._x.decays, strict=True)):
-            orders.append(Order(tau, lr * decay.scale(self._iterations[k])))
-            self._iterations[k] += tau
-        return orders
+    def _orders(self, plan: Plan, done: int) -> list[Order]:
+        """Return everyone's order after ``done`` rounds, with decayed rates."""
+        iterations = max(self._computed) / min(self._algorithm.system.base_units)
+        scales = [decay.scale(iterations, done / self._epoch_rounds) for decay in self._x.decays]
+        return [Order(tau, lr * scale) for tau, lr, scale in zip(plan.tau, plan.lr, scales, strict=True)]
 
     def _pass(self, watch: Stopwatch, plan: Plan) -> float:
         """Let the time of a round or turn pass on ``watch`` and return its end."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan
@@ -16,7 +18,7 @@ from flexray.simulation.clock import EventQueue, Stopwatch
 
 
 class EventDriver(Driver):
-    """VAFL: a heap of turns; the server's and the party's step of a turn are two calls."""
+    """VAFL: a heap of messages that arrive; the server's and the party's step of a turn are two calls."""
 
     _algorithm: EventAlgorithm
     _lookahead = 8  # several parties compute at once
@@ -28,6 +30,8 @@ class EventDriver(Driver):
         self._algorithm = algorithm
         self._turn = [0] * len(experiment.parties)
         self._watches = [Stopwatch() for _ in experiment.parties]
+        self._serving = Stopwatch()
+        self._computed = [0.0] * len(experiment.parties)
         self._queue: EventQueue[tuple[int, float, Plan, tuple[float, ...]]] = EventQueue()
         self._where = {k: (g, i) for g, group in enumerate(placement.groups) for i, k in enumerate(group)}
 
@@ -45,29 +49,44 @@ class EventDriver(Driver):
             for party in parties:
                 self._begin_turn(party)
         while done != limit and not self._stopping:
-            if not self._fits(self._queue.next_time):
+            arrival, (party, start, plan, utilization) = self._queue.next
+            served = self._served(arrival, plan)
+            if not self._fits(served.now):
                 break
-            end, (party, start, plan, utilization) = self._queue.pop()
-            self._clock.now = end
-            orders = self._orders(plan)
-            record = new_record(done + 1, start, end, plan, orders, utilization, party)
+            self._queue.pop()
+            if plan.server_units:
+                self._serving, plan = served, replace(plan, duration_units=served.now - start)
+                self._watches[party].move_to(served.now)
+            self._clock.now = served.now
+            orders = self._orders(plan, done)
+            self._computed[party] += plan.unit_times[party]
+            record = new_record(done + 1, start, served.now, plan, orders, utilization, party)
             turns[party] = self._submit(record, party, orders, turns[party])
             self._begin_turn(party)
             done += 1
-            evaluated = self._is_eval(done)
+            evaluated = self._is_eval(done, served.now)
             if evaluated:
                 self._evaluate(done)
             self._save_if_due(done, limit)
             yield from self._read(self._lookahead_after(evaluated))
         yield from self._read_all(done, limit)
 
+    def _served(self, arrival: float, plan: Plan) -> Stopwatch:
+        """Return the server's time after a turn: it takes its step once the message is there and it is free."""
+        watch = copy(self._serving)
+        if watch.now < arrival or not plan.server_units:
+            watch.move_to(arrival)
+        if plan.server_units:
+            watch.advance(plan.server_units)
+        return watch
+
     def _state(self) -> dict[str, Any]:
         queue = (self._queue.entries, self._queue.pushed)
-        state = {"turn": self._turn, "watches": self._watches, "queue": queue}
+        state = {"turn": self._turn, "watches": self._watches, "queue": queue, "serving": self._serving}
         return {**super()._state(), **{key: CODEC.encode(value, {}) for key, value in state.items()}}
 
     def _take_over(self, state: dict[str, Any]) -> None:
-        self._turn, self._watches = state["turn"], state["watches"]
+        self._turn, self._watches, self._serving = state["turn"], state["watches"], state["serving"]
         self._queue = EventQueue(*state["queue"])
 
     def _begin_turn(self, party: int) -> None:

@@ -35,6 +35,7 @@ def new_record(
         down_bytes=(),
         party=party,
         absent=absent,
+        server_units=plan.server_units,
     )
 
 

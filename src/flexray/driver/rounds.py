@@ -45,13 +45,13 @@ class RoundDriver(Driver):
             now = self._moment(done)
             plan = plan_round(self._algorithm, now)
             start = self._clock.now
-            end = start + plan.duration_units if plan.end_units is None else plan.end_units
-            if not self._fits(end):
+            if not self._fits(plan.end(start)):
                 break
-            orders = self._orders(plan)
+            orders = self._orders(plan, done)
             self._pass(self._clock, plan)
+            self._computed[0] += plan.duration_units - plan.comm_units
             done += 1
-            evaluated = self._is_eval(done)
+            evaluated = self._is_eval(done, self._clock.now)
             absent = None if self._x.absences is None else tuple(sorted(now.absent))
             record = new_record(done, start, self._clock.now, plan, orders, now.utilization, absent=absent)
             absent_next = None if done == limit else self._absent(done)

@@ -15,7 +15,6 @@ from flexray.algorithms.base import EventAlgorithm, Moment, Plan
 from flexray.driver.events import EventDriver
 from flexray.driver.records import new_record
 from flexray.driver.wall_rounds import relative_times, shares
-from flexray.errors import ConfigError
 from flexray.experiment import Experiment
 from flexray.messages import EvalRecord, RoundRecord, Snapshot
 from flexray.planning import plan_turn
@@ -73,7 +72,7 @@ class WallEventDriver(EventDriver):
                 break
             done += 1
             self._end_turn(done, end, party, turn)
-            if self._is_eval(done, last=done == limit):
+            if done == limit or self._is_eval(done, end):
                 while self._running:
                     self._collect(None)
                 self._timer.pause()
@@ -88,11 +87,6 @@ class WallEventDriver(EventDriver):
         now = Moment(index, start, self._x.speeds.utilization(index, start))
         plan = plan_turn(self._algorithm, party, self._x.names[party], now)
         share = shares(now.utilization, self._slower)[party]
-        if share <= 0:
-            raise ConfigError(
-                f"speeds: {self._x.names[party]} is at utilization 1 at {start:.6g} s, so its turn would never end;"
-                " expected a utilization below 1"
-            )
         self._running[party] = OwnTurn(start, replace(plan, utilization=now.utilization), share, handle, ends)
 
     def _next_due(self) -> tuple[float, int, OwnTurn]:
@@ -126,7 +120,8 @@ class WallEventDriver(EventDriver):
         self._clock.now = end
         times = tuple(turn.taken_s if k == party else t for k, t in enumerate(turn.plan.unit_times))
         plan = replace(turn.plan, duration_units=end - turn.start, unit_times=times)
-        orders = self._orders(plan)
+        orders = self._orders(plan, number - 1)
+        self._computed[party] += min(self._algorithm.system.base_units)  # decays count the turns of the quickest party
         record = new_record(number, turn.start, end, plan, orders, (), party)
         self._start_turn(party, self._submit(record, party, orders, turn.handle), end, number)
 

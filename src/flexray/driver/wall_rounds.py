@@ -59,8 +59,8 @@ class WallRoundDriver(RoundDriver):
             if not self._fits(start + plan.duration_units):
                 break
             done += 1
-            evaluated = self._is_eval(done, last=done == limit)
-            orders = self._paced(self._orders(plan), plan, now)
+            evaluated = done == limit or self._is_eval(done, plan.end(start))
+            orders = self._paced(self._orders(plan, done - 1), plan, now)
             self._timer = Timer()
             record = new_record(done, start, start, plan, orders, now.utilization)
             embeddings, server = self._submit(record, orders, None if evaluated else [], embeddings, server)
@@ -88,8 +88,7 @@ class WallRoundDriver(RoundDriver):
         self._timer.sleep(record.comm_units)
         duration = self._timer.now()
         record = super()._complete(record, values)
-        for k, report in enumerate(reports):
-            self._iterations[k] += report.tau - record.tau[k]  # the plan's number was counted
+        self._computed[0] += duration - record.comm_units
         unit_times = tuple(
             r.unit_s / share if share else r.unit_s for r, share in zip(reports, self._shares, strict=True)
         )

@@ -77,10 +77,21 @@ def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
     for k in record.present:
         busy = busy_units(record, k)
         about = {"round": record.round, "tau": record.tau[k], "lr": record.lr[k]}
-        start = record.start_units
-        spans = (("compute", start, busy), ("wait", start + busy, together - busy))
-        events += [_event(name, k, begin * scale, length * scale, about) for name, begin, length in spans if length > 0]
-        events.append(_event("communicate", k, (start + together) * scale, record.comm_units * scale, about))
+        begin, end = record.start_units, record.start_units + together
+        spans = [
+            ("compute", begin, busy),
+            ("wait", begin + busy, together - busy),
+            ("communicate", end, record.comm_units),
+        ]
+        if record.server_units:  # a turn's message travels at once, then waits for the server
+            sent = begin + busy + record.comm_units
+            spans[1:] = [("communicate", begin + busy, record.comm_units), ("wait", sent, together - busy)]
+        for name, start, length in spans:
+            if length > 0 or name == "communicate":
+                events.append(_event(name, k, start * scale, length * scale, about))
+    if record.server_units:
+        start, about = record.sim_time - record.server_units, {"round": record.round, "tau": record.tau[-1]}
+        events.append(_event("compute", len(record.tau) - 1, start * scale, record.server_units * scale, about))
     return events
 
 

@@ -50,10 +50,14 @@ class EventQueue(Generic[T]):
         heapq.heappush(self._heap, (float(f"{time:.{ORDER_DIGITS}g}"), priority, self._pushed, time, event))
         self._pushed += 1
 
+    @property
+    def next(self) -> tuple[float, T]:
+        """The next event's time and itself."""
+        return self._heap[0][3:]
+
     def pop(self) -> tuple[float, T]:
         """Remove the next event and return its time and itself."""
-        _, _, _, time, event = heapq.heappop(self._heap)
-        return time, event
+        return heapq.heappop(self._heap)[3:]
 
 
 @dataclass

@@ -33,15 +33,24 @@ def local_iterations(timeout_units: float, base_units: float, utilization: float
     Raises:
         ConfigError: It is so large that the round would not end in a lifetime.
     """
+    return max(1, iterations_that_fit(timeout_units, base_units, utilization))
+
+
+def iterations_that_fit(timeout_units: float, base_units: float, utilization: float) -> int:
+    """Return floor(t_o (1 - c) / base), which may be 0.
+
+    Raises:
+        ConfigError: It is so large that the round would not end in a lifetime.
+    """
     if math.isinf(base_units):
-        return 1
+        return 0
     exact = timeout_units * (1.0 - clip(utilization)) / base_units
     if exact > MOST_ITERATIONS:
         raise ConfigError(
             f"timeout: {timeout_units:g} would be {exact:.3g} local iterations in a round, expected at most"
             f" {MOST_ITERATIONS:,}; lower timeout or speeds.iterations, or raise speeds.unit_time"
         )
-    return max(1, math.floor(exact + 1e-9 * max(1.0, exact)))
+    return math.floor(exact + 1e-9 * max(1.0, exact))
 
 
 def unit_time(base_units: float, utilization: float) -> float:
@@ -63,6 +72,20 @@ class Speeds(ABC):
     def base_units(self) -> tuple[float, ...]:
         """Units per local iteration at zero utilization."""
 
+    @property
+    @abstractmethod
+    def least_utilization(self) -> float:
+        """The smallest utilization of any participant in the whole run."""
+
+    @property
+    @abstractmethod
+    def peaks(self) -> tuple[float, ...]:
+        """The largest utilization of every participant in the whole run."""
+
+    @abstractmethod
+    def capped(self, most: float) -> Speeds:
+        """Return the same speeds with every utilization above ``most`` lowered to it."""
+
     @abstractmethod
     def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:
         """Utilizations in [0, 1] that hold for the round (VAFL: the turn) that starts at ``sim_time``."""
@@ -78,6 +101,17 @@ class FixedSpeeds(Speeds):
     @property
     def base_units(self) -> tuple[float, ...]:  # noqa: D102
         return self.base
+
+    @property
+    def least_utilization(self) -> float:  # noqa: D102
+        return min(self.fixed_utilization)
+
+    @property
+    def peaks(self) -> tuple[float, ...]:  # noqa: D102
+        return self.fixed_utilization
+
+    def capped(self, most: float) -> FixedSpeeds:  # noqa: D102
+        return FixedSpeeds(self.base, tuple(min(c, most) for c in self.fixed_utilization))
 
     def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:  # noqa: D102
         return self.fixed_utilization

@@ -6,7 +6,7 @@ Shapes: k = participants, the parties 1..K and then the server; t = samples.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -47,6 +47,17 @@ class TraceSpeeds(Speeds):
     @property
     def base_units(self) -> tuple[float, ...]:  # noqa: D102
         return self.base
+
+    @property
+    def least_utilization(self) -> float:  # noqa: D102
+        return float(self.cpu_kt.min())
+
+    @property
+    def peaks(self) -> tuple[float, ...]:  # noqa: D102
+        return tuple(self.cpu_kt.max(axis=1).tolist())
+
+    def capped(self, most: float) -> TraceSpeeds:  # noqa: D102
+        return replace(self, cpu_kt=np.minimum(self.cpu_kt, most))
 
     def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:  # noqa: D102
         exact = sim_time / self.sample_units
