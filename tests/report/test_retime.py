@@ -10,7 +10,7 @@ import pytest
 
 from flexray.errors import DataError
 from flexray.report.folders import read_run
-from flexray.report.retime import with_comm_time, with_round_charge
+from flexray.report.retime import at_equal_times, with_comm_time, with_round_charge
 from flexray.report.runs import Run
 from flexray.run import run_command
 
@@ -33,6 +33,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         return done[words]
 
     return make
+
+
+@pytest.mark.parametrize("words", [("algo=flex", "lr=0.1"), ("algo=pbcd",), ("algo=vafl", "rounds=40")], ids="-".join)
+@pytest.mark.parametrize("units", [14, 30, 45, 1e9])
+def test_evaluations_at_equal_times_are_those_that_a_run_makes_there(
+    words: tuple[str, ...], units: float, made: Made
+) -> None:
+    own = made(*words, "eval_every=null", f"eval_every_units={units}").evals
+    read = at_equal_times(made(*words, "eval_every=1"), units).evals
+    assert own is not None
+    assert read is not None
+    assert read.round_e.tolist() == own.round_e.tolist()
+    assert read.time_e.tolist() == own.time_e.tolist()
+    assert read.sent_bytes_e.tolist() == own.sent_bytes_e.tolist()
+    assert {k: v.tolist() for k, v in read.metrics.items()} == {k: v.tolist() for k, v in own.metrics.items()}
 
 
 SYNCHRONOUS = [

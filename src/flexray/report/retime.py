@@ -1,4 +1,4 @@
-"""Runs read with another communication time, or with another charge for a round.
+"""Runs read with another communication time, another charge for a round, or fewer evaluations.
 
 What a synchronous algorithm computes does not depend on how long its rounds last: another ``t_comm`` moves the
 time axis only, so one run serves all communication times. VAFL's events come in another order, so it is refused.
@@ -9,6 +9,8 @@ Shapes: r = rounds, e = evaluations.
 from __future__ import annotations
 
 from dataclasses import replace
+
+import numpy as np
 
 from flexray.errors import DataError
 from flexray.report.runs import FloatArray, Run
@@ -48,6 +50,22 @@ def with_round_charge(run: Run, units: float) -> Run:
     return replace(run, series=replace(series, time_r=times_r), evals=replace(evals, time_e=times_e))
 
 
+def at_equal_times(run: Run, units: float) -> Run:
+    """Return a run with the evaluations that ``eval_every_units`` would have made, as far as it made them.
+
+    Kept are the first one that is at or after each multiple of ``units``, and the last.
+    """
+    evals = run.evals
+    if evals is None or not len(evals.time_e):
+        return run
+    multiple_e = np.floor(evals.time_e / units * (1 + 1e-12))
+    kept_e = np.diff(multiple_e, prepend=-1.0) > 0
+    kept_e[-1] = True
+    metrics = {name: values_e[kept_e] for name, values_e in evals.metrics.items()}
+    times = (evals.round_e[kept_e], evals.time_e[kept_e], evals.sent_bytes_e[kept_e])
+    return replace(run, evals=replace(evals, round_e=times[0], time_e=times[1], sent_bytes_e=times[2], metrics=metrics))
+
+
 def _refuse_turns(run: Run) -> None:
     if run.series is not None and run.series.by_turns:
         raise DataError(f"{run.name}: {run.text('algo')} has turns, not rounds, whose order depends on their times")
@@ -61,6 +79,8 @@ def _refuse_dependence(run: Run) -> None:
     config = run.config
     if config.get("max_time") is not None:
         raise DataError(f"{run.name}: max_time is {config['max_time']}, so its length depends on its times")
+    if config.get("eval_every_units") is not None:
+        raise DataError(f"{run.name}: eval_every_units, so when it is evaluated depends on its times")
     if config.get("speeds.kind") == "trace" and config.get("speeds.advance") == "time":
         raise DataError(f"{run.name}: speeds.advance=time, so its speeds depend on its times")
     if any(config.get(key) for key in config if key.startswith("absence.")):
