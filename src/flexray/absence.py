@@ -18,7 +18,7 @@ Shapes: b = samples of a batch, n = training samples, o = embedding width of a p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,6 +93,29 @@ class RecordedAbsences(Absences):
 
     def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:  # noqa: D102
         return self.rounds[round_index]
+
+
+@dataclass(frozen=True)
+class ChosenAbsences(Absences):
+    """Those that an algorithm chooses, besides others.
+
+    Args:
+        choose: Returns the parties that a round (0-based) at these CPU utilizations goes without.
+        parties: How many parties there are; any of them may be chosen.
+        others: Who else misses which rounds.
+    """
+
+    choose: Callable[[int, Sequence[float]], frozenset[int]]
+    parties: int
+    others: Absences | None = None
+
+    @property
+    def possible(self) -> frozenset[int]:  # noqa: D102
+        return frozenset(range(self.parties))
+
+    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:  # noqa: D102
+        others = frozenset() if self.others is None else self.others.of(round_index, utilization)
+        return self.choose(round_index, utilization) | others
 
 
 class LastSent:

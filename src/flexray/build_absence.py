@@ -8,10 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flexray.absence import Absences, DrawnAbsences
-from flexray.algorithms.base import EventAlgorithm
+from flexray.absence import Absences, ChosenAbsences, DrawnAbsences
+from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
 from flexray.errors import ConfigError
 from flexray.experiment import Experiment
+from flexray.planning import left_out
 from flexray.values import number, resolve, shown
 
 
@@ -25,6 +26,11 @@ def with_absences(config: Mapping[str, Any], x: Experiment) -> Experiment:
     if drawn.possible:
         _refuse_what_has_no_rounds(config, x, "absence.probability" if any(drawn.probability) else "absence.above")
     absences: Absences | None = drawn if drawn.possible else x.absences
+    algorithm = x.algorithm
+    if isinstance(algorithm, RoundAlgorithm) and type(algorithm).leaves_out is not RoundAlgorithm.leaves_out:
+        if x.wall is not None:
+            raise ConfigError("clock: the algo leaves parties out of rounds, as in simulation alone; expected virtual")
+        absences = ChosenAbsences(partial(left_out, algorithm), len(x.parties), absences)
     if absences is None:
         return x
     return replace(x, absences=absences, shared=replace(x.shared, may_miss=absences.possible))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,6 +38,26 @@ def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
     with blame("algo", phase):
         plan = algorithm.preparation(now)
     return None if plan is None else checked(plan, now, phase, algorithm.computes(now))
+
+
+def left_out(algorithm: RoundAlgorithm, index: int, utilization: Sequence[float]) -> frozenset[int]:
+    """Return the parties (0-based) that an algorithm leaves out of a round (0-based).
+
+    Raises:
+        ConfigError: It names what is no party.
+    """
+    phase, count = f"round {index + 1}", len(algorithm.system.names) - 1
+    with blame("algo", phase):
+        given = algorithm.leaves_out(index, utilization)
+    try:
+        found = frozenset(map(operator.index, given))
+    except TypeError:
+        found = frozenset((-1,))
+    if not all(0 <= k < count for k in found):
+        raise ConfigError(
+            f"algo failed in {phase}: it leaves out {_short(given)}, expected numbers from 0 to {count - 1}"
+        )
+    return found
 
 
 def checked(plan: Any, now: Moment, phase: str, computes: Sequence[bool]) -> Plan:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -142,6 +142,14 @@ class RoundAlgorithm(Algorithm, ABC):
     @abstractmethod
     def plan(self, now: Moment) -> Plan:
         """Return the plan of the round that starts now."""
+
+    def leaves_out(self, index: int, utilization: Sequence[float]) -> Collection[int]:
+        """Return the parties (0-based) that take no part in a round (0-based), as of clients that are sampled.
+
+        It is asked ahead of :meth:`plan`, whose ``now.absent`` has them: they compute, send and receive nothing, and
+        what they sent last stands in (:mod:`flexray.absence`). The same round must give the same parties every time.
+        """
+        return ()
 
     def preparation(self, now: Moment) -> Plan | None:
         """Return the plan of a dummy round, which takes its time before the first one and changes nothing, or None.
