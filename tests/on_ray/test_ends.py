@@ -39,14 +39,14 @@ def home_of(family: dict[int, str]) -> str:
 
 
 @pytest.mark.parametrize("ends", ["interrupt", "twice", "kill"])
-def test_an_ended_command_leaves_no_actor_and_no_folder(
+def test_an_ended_command_leaves_no_process_and_no_folder(
     ends: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process, output, saved = start(tmp_path, *LONG), tmp_path / "said.txt", tmp_path / "out" / "checkpoints"
     family = descendants(process.pid)
-    actors = [pid for pid, args in family.items() if "HostActor" in args or "DriverActor" in args]
     home = home_of(family)
-    assert len(actors) == 4
+    assert sum("HostActor" in args or "DriverActor" in args for args in family.values()) == 4
+    assert sum("Agent" in args for args in family.values()) == 2
     if ends == "twice":  # or it might end before it is asked once more
         os.kill(next(pid for pid, args in family.items() if "DriverActor" in args), signal.SIGSTOP)
     if ends == "kill":
@@ -59,7 +59,7 @@ def test_an_ended_command_leaves_no_actor_and_no_folder(
     process.wait(timeout=90)
     said = output.read_text()
     assert process.returncode == {"interrupt": 1, "twice": 130, "kill": -signal.SIGKILL}[ends], said
-    assert within(10, lambda: not any(map(is_alive, actors)) and not Path(home).exists())
+    assert within(10, lambda: not any(map(is_alive, family)) and not Path(home).exists())
     if ends == "interrupt":
         assert "interrupted; go on with: python -m flexray.run resume=" in said
     assert list(saved.glob("*.json"))
