@@ -76,7 +76,7 @@ def test_a_failing_model_exits_with_1_and_leaves_nothing_behind(tmp_path: Path) 
     assert "flexray: upper_left failed in a first forward pass: KeyError: 'lost'" in told
 
 
-def test_a_running_cluster_is_joined(tmp_path: Path, short_folder: Path) -> None:
+def test_a_running_cluster_is_joined_with_its_token_only(tmp_path: Path, short_folder: Path) -> None:
     ray = [str(Path(sys.executable).parent / "ray")]
     environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t" * 40, "RAY_USAGE_STATS_ENABLED": "0"}
     start = [*ray, "start", "--head", "--port=0", "--num-cpus=2", "--include-dashboard=false", "--block",
@@ -86,6 +86,14 @@ def test_a_running_cluster_is_joined(tmp_path: Path, short_folder: Path) -> None
         address = wait_for_address(head, short_folder)
         command = [sys.executable, "-m", "flexray.run", "cluster=ray", f"cluster.address={address}", "rounds=3",
                    "cluster.parties_per_actor=2", "hydra.run.dir=out", "dataset.batch_size=256"]  # fmt: skip
+        wrong = subprocess.run(
+            command, cwd=tmp_path, env={**environment, "RAY_AUTH_TOKEN": "w" * 40}, capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        assert wrong.returncode == 2
+        assert wrong.stderr.startswith(f"flexray: cluster.address: cannot use Ray at '{address}': it does not take the")
+        assert wrong.stderr.count("\n") == 1
+        assert len(wrong.stdout.splitlines()) == 1  # what is run
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
         )
