@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 
 from conftest import Compose, Run
 from flexray.errors import ParticipantError, ResourceError
+from flexray.runtime.base import unwatched
 from flexray.runtime.ray_runtime import RayCluster
 from flexray.runtime.ray_runtime.actors import RayRuntime
 
@@ -52,7 +55,18 @@ def looks(cluster: RayCluster) -> list[dict[str, object]]:
 def test_hosts_have_readable_names_shares_and_threads(
     cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
 ) -> None:
+    counts = []
+
+    @contextmanager
+    def watch(total: int) -> Iterator[Callable[[int], None]]:
+        yield lambda started: counts.append((started, total))
+
+    cluster.watch_setup = watch
     on_ray(compose_job("cluster=local", *SHARES, *FAST))
+    cluster.watch_setup = unwatched
+    assert counts == sorted(counts)
+    assert {total for _, total in counts} == {6}
+    assert counts[-1][0] > 3
     found = looks(cluster)
     assert [look["name"] for look in found] == [
         "flexray-digits-party-1-upper_left",

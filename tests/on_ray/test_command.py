@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from flexray.run import run_command
-from flexray.runtime.loopback import VARIABLE
 
 pytestmark = pytest.mark.ray
 
@@ -122,19 +120,3 @@ def test_no_cluster_to_join_is_said_in_one_line(tmp_path: Path) -> None:
     done = flexray("cluster=ray", "cluster.address=127.0.0.1:1", "hydra.run.dir=out", cwd=tmp_path)
     assert done.returncode == 2
     assert "flexray: cluster.address: cannot use Ray at '127.0.0.1:1'" in done.stdout + done.stderr
-
-
-@pytest.mark.usefixtures("_nothing_left")
-def test_a_ray_of_ones_own_listens_on_loopback_only(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "flexray.run", "rounds=100000", "hydra.run.dir=out", *FEW]
-    environment = {key: value for key, value in os.environ.items() if key != VARIABLE}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as run:
-        assert run.stdout is not None
-        while not (line := run.stdout.readline()).startswith("training for"):
-            assert line, "it ended early"
-        family = [psutil.Process(run.pid), *psutil.Process(run.pid).children(recursive=True)]
-        heard = [c.laddr.ip for one in family for c in one.net_connections("inet") if c.status == psutil.CONN_LISTEN]
-        run.terminate()
-        run.communicate(timeout=60)
-    assert len(heard) > 5
-    assert {ip.removeprefix("::ffff:") for ip in heard} == {"127.0.0.1"}
