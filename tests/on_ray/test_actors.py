@@ -89,25 +89,31 @@ def test_the_next_job_gets_the_same_processes(cluster: RayCluster, compose_job: 
     assert [look["pid"] for look in looks(cluster)] == before
 
 
-def test_too_many_cpus_fail_at_once_and_say_what_there_is(compose_job: Compose, on_ray: RunOnRay) -> None:
-    started_s = time.monotonic()
-    with pytest.raises(ResourceError, match=r"4 party hosts ask for 400 CPU, but there are \d+ CPU"):
-        on_ray(compose_job("cluster=local", "cluster.cpus_per_party=100", *FAST))
-    with pytest.raises(ResourceError, match=r"ask for 4 tape_robot, but there are 0 tape_robot"):
-        on_ray(compose_job("cluster=local", "cluster.resources={tape_robot:1}", *FAST))
-    assert time.monotonic() - started_s < 10
-
-
 def test_a_failing_party_is_named_and_the_next_run_works(
     compose_job: Compose, on_ray: RunOnRay, run_inline: Run, tmp_path: Path
 ) -> None:
-    job = compose_job("cluster=local", "++parties.3.model._target_=ray_models.FailsInRoundTwo", *FAST)
+    job = compose_job("cluster=local", *SHARES, "++parties.3.model._target_=ray_models.FailsInRoundTwo", *FAST)
     with pytest.raises(ParticipantError, match="lower_left failed in round 2: TwoArguments: it broke") as failure:
         on_ray(job)
     assert "raise TwoArguments" in failure.value.trace
     assert not [a for a in ray.util.list_named_actors() if a.startswith("flexray-")]
     good = compose_job("cluster=local", *FAST)
     assert digests(on_ray(good)) == digests(run_inline(compose_job("cluster=inline", *FAST)))
+
+
+def test_too_many_cpus_fail_at_once_and_say_what_there_is_and_cost_no_process(
+    cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
+) -> None:
+    on_ray(compose_job("cluster=local", *FAST))
+    before = [look["pid"] for look in looks(cluster)]
+    started_s = time.monotonic()
+    with pytest.raises(ResourceError, match=r"4 party hosts ask for 400 CPU, but there are \d+ CPU"):
+        on_ray(compose_job("cluster=local", "cluster.cpus_per_party=100", *FAST))
+    with pytest.raises(ResourceError, match=r"ask for 4 tape_robot, but there are 0 tape_robot"):
+        on_ray(compose_job("cluster=local", "cluster.resources={tape_robot:1}", *FAST))
+    assert time.monotonic() - started_s < 10
+    on_ray(compose_job("cluster=local", *FAST))
+    assert [look["pid"] for look in looks(cluster)] == before
 
 
 def test_a_killed_party_is_named_and_the_next_run_works(

@@ -29,7 +29,7 @@ from flexray.runtime.janitor import TemporaryHome
 from flexray.runtime.memory import available_bytes, check_memory
 from flexray.runtime.ray_runtime.actors import DriverActor, HostActor, came_back, unwrap
 from flexray.runtime.ray_runtime.joining import cannot_use, check_joinable
-from flexray.runtime.ray_runtime.nodes import alive_nodes, reserve
+from flexray.runtime.ray_runtime.nodes import alive_nodes, check_plan, reserve
 from flexray.runtime.resources import MachineLock, check_total
 
 SETUP_TIMEOUT_S = 300.0
@@ -222,6 +222,7 @@ class RayCluster:
         key = (specs, plan.threads, plan.strategy)
         if self._hosts_key == key:
             return
+        check_plan(plan)  # before: what is refused costs no warm processes
         self._drop_hosts()
         self._group, self._bundles = reserve(plan, specs)
         self._driver = self._start_driver(plan)

@@ -61,10 +61,9 @@ def reserve(plan: ClusterPlan, specs: Sequence[HostSpec]) -> tuple[PlacementGrou
     """Reserve what all hosts ask for at once; return the group and what each got.
 
     Raises:
-        ResourceError: It is not there, or not free in time: one line with what was asked and what there is.
+        ResourceError: It is not free in time: one line with what was asked and what there is.
     """
     nodes = cluster_nodes()
-    _check(plan, nodes)
     deadline_s = time.monotonic() + plan.wait_s
     shared = any(spec.cpus is None for spec in specs)
     if shared and not any(node.free.get("CPU") for node in nodes):  # or they were ours and are only just free
@@ -99,10 +98,10 @@ def _places(group: PlacementGroup, specs: Sequence[HostSpec], nodes: Sequence[No
     return "; ".join(f"{names.get(node, node)}: {', '.join(hosts)}" for node, hosts in told.items())
 
 
-def _check(plan: ClusterPlan, nodes: Sequence[Node]) -> None:
+def check_plan(plan: ClusterPlan) -> None:
     """Refuse what could not fit even if nothing else ran; who waits for long may wait for the cluster to grow."""
     try:
-        check_nodes(plan, nodes)
+        check_nodes(plan, cluster_nodes())
     except ResourceError as error:
         if plan.wait_s <= GROWTH_S:
             raise
