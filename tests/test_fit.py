@@ -130,3 +130,15 @@ def test_the_check_command_tells_whether_a_run_fits_this_machine(capsys: pytest.
     assert capsys.readouterr().err == (
         "flexray: expected a command, got look; usage: python -m flexray.cluster check [key=value ...]\n"
     )
+
+
+@pytest.mark.parametrize("strategy", ["pack", "spread"])
+def test_thousands_of_hosts_are_placed(strategy: str) -> None:
+    nodes = [node("x", 1500), node("y", 1500)]
+    specs = hosts(*[1.0] * 2999)
+    placed = assign(specs, demands(specs, 0), nodes, strategy, free=True)
+    assert placed is not None
+    assert sorted([placed.count(0), placed.count(1)]) == [1499, 1500]
+    assert (
+        assign([*specs, *hosts(1, 1)], demands([*specs, *hosts(1, 1)], 0), [node("z", 3000)], "pack", free=True) is None
+    )

@@ -10,6 +10,7 @@ from typing import Any
 from flexray.cluster import STRATEGIES, ClusterPlan, HostSpec, host_name, place
 from flexray.errors import ConfigError, near_match
 from flexray.runtime.inprocess import InProcess
+from flexray.runtime.resources import check_address
 from flexray.values import not_negative, resolve, whole
 
 KINDS = PACKED, LOCAL, RAY, INLINE = "packed", "local", "ray", "inline"
@@ -49,12 +50,13 @@ def build_cluster(
         per_actor = whole("cluster.parties_per_actor", node["parties_per_actor"], low=1)
     elif kind == PACKED:
         per_actor = -(-num_parties // (num_cpus or os.cpu_count() or 1))
+    address = check_address("cluster.address", node["address"])
     placement = place(num_parties, per_actor)
     hosts = _hosts(config, dataset, names, placement.groups, overrides)  # also refuses what an inline run ignores
     if kind == INLINE:
         gpus = sum(host.gpus for host in hosts)
         return ClusterPlan(kind, InProcess.placement(num_parties), (), driver, threads=threads, gpus=gpus)
-    return ClusterPlan(kind, placement, hosts, driver, node["address"], num_cpus, threads, 0.0, strategy, wait_s)
+    return ClusterPlan(kind, placement, hosts, driver, address, num_cpus, threads, 0.0, strategy, wait_s)
 
 
 def _hosts(

@@ -7,7 +7,8 @@ import os
 import shlex
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +24,7 @@ from flexray.errors import FlexrayError, ParticipantError, UserError
 from flexray.mailbox import Mailbox
 from flexray.overrides import check_keys, chosen_name, own_keys
 from flexray.resuming import Resume, as_json, leaves, record_configuration
+from flexray.runtime.base import unwatched
 from flexray.runtime.loopback import stay_on_loopback
 
 if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
@@ -194,8 +196,15 @@ class Session:
             from flexray.runtime.ray_runtime import RayCluster
 
             self._cluster = RayCluster()
+        self._cluster.watch_setup = self._watch_setup if job.progress and not self._is_copy else unwatched
         place: Place = self._cluster
         return place
+
+    def _watch_setup(self, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        """Show how many of so many processes have started."""
+        from flexray.observers.terminal import setup_progress
+
+        return setup_progress(total, shared=self._progress.bars if self._progress else None)
 
     def _metrics(self, job: Job) -> list[Observer]:
         """Return what feeds the monitoring of the Ray cluster that the job runs on."""

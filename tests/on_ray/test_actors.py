@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 
 from conftest import Compose, Run
 from flexray.errors import ParticipantError, ResourceError
+from flexray.runtime.base import unwatched
 from flexray.runtime.ray_runtime import RayCluster
 from flexray.runtime.ray_runtime.actors import RayRuntime
 
@@ -52,7 +55,18 @@ def looks(cluster: RayCluster) -> list[dict[str, object]]:
 def test_hosts_have_readable_names_shares_and_threads(
     cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
 ) -> None:
+    counts = []
+
+    @contextmanager
+    def watch(total: int) -> Iterator[Callable[[int], None]]:
+        yield lambda started: counts.append((started, total))
+
+    cluster.watch_setup = watch
     on_ray(compose_job("cluster=local", *SHARES, *FAST))
+    cluster.watch_setup = unwatched
+    assert counts == sorted(counts)
+    assert {total for _, total in counts} == {6}
+    assert counts[-1][0] > 3
     found = looks(cluster)
     assert [look["name"] for look in found] == [
         "flexray-digits-party-1-upper_left",
@@ -75,25 +89,31 @@ def test_the_next_job_gets_the_same_processes(cluster: RayCluster, compose_job: 
     assert [look["pid"] for look in looks(cluster)] == before
 
 
-def test_too_many_cpus_fail_at_once_and_say_what_there_is(compose_job: Compose, on_ray: RunOnRay) -> None:
-    started_s = time.monotonic()
-    with pytest.raises(ResourceError, match=r"4 party hosts ask for 400 CPU, but there are \d+ CPU"):
-        on_ray(compose_job("cluster=local", "cluster.cpus_per_party=100", *FAST))
-    with pytest.raises(ResourceError, match=r"ask for 4 tape_robot, but there are 0 tape_robot"):
-        on_ray(compose_job("cluster=local", "cluster.resources={tape_robot:1}", *FAST))
-    assert time.monotonic() - started_s < 10
-
-
 def test_a_failing_party_is_named_and_the_next_run_works(
     compose_job: Compose, on_ray: RunOnRay, run_inline: Run, tmp_path: Path
 ) -> None:
-    job = compose_job("cluster=local", "++parties.3.model._target_=ray_models.FailsInRoundTwo", *FAST)
+    job = compose_job("cluster=local", *SHARES, "++parties.3.model._target_=ray_models.FailsInRoundTwo", *FAST)
     with pytest.raises(ParticipantError, match="lower_left failed in round 2: TwoArguments: it broke") as failure:
         on_ray(job)
     assert "raise TwoArguments" in failure.value.trace
     assert not [a for a in ray.util.list_named_actors() if a.startswith("flexray-")]
     good = compose_job("cluster=local", *FAST)
     assert digests(on_ray(good)) == digests(run_inline(compose_job("cluster=inline", *FAST)))
+
+
+def test_too_many_cpus_fail_at_once_and_say_what_there_is_and_cost_no_process(
+    cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
+) -> None:
+    on_ray(compose_job("cluster=local", *FAST))
+    before = [look["pid"] for look in looks(cluster)]
+    started_s = time.monotonic()
+    with pytest.raises(ResourceError, match=r"4 party hosts ask for 400 CPU, but there are \d+ CPU"):
+        on_ray(compose_job("cluster=local", "cluster.cpus_per_party=100", *FAST))
+    with pytest.raises(ResourceError, match=r"ask for 4 tape_robot, but there are 0 tape_robot"):
+        on_ray(compose_job("cluster=local", "cluster.resources={tape_robot:1}", *FAST))
+    assert time.monotonic() - started_s < 10
+    on_ray(compose_job("cluster=local", *FAST))
+    assert [look["pid"] for look in looks(cluster)] == before
 
 
 def test_a_killed_party_is_named_and_the_next_run_works(

@@ -1,4 +1,7 @@
-"""However a command ends, nothing of its Ray is left; and a run of which everything was killed goes on exactly."""
+"""A command's Ray listens on loopback only, and nothing of it is left however the command ends.
+
+A run of which everything was killed goes on exactly.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from flexray.run import run_command
+from flexray.runtime.loopback import VARIABLE
 
 from .processes import descendants, is_alive, within
 
@@ -25,8 +31,11 @@ FILES = ("rounds.csv", "evals.csv", "timeline.json")
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """Start a command, wait until it has written two checkpoints."""
+    environment = {key: value for key, value in os.environ.items() if key != VARIABLE}
     with (folder / "said.txt").open("w") as said:
-        process = subprocess.Popen([*COMMAND, *arguments], cwd=folder, stdout=said, stderr=said, start_new_session=True)
+        process = subprocess.Popen(
+            [*COMMAND, *arguments], cwd=folder, env=environment, stdout=said, stderr=said, start_new_session=True
+        )
     saved = folder / "out" / "checkpoints"
     assert within(100, lambda: process.poll() is not None or len(list(saved.glob("*.json"))) > 1)
     return process
@@ -38,28 +47,38 @@ def home_of(family: dict[int, str]) -> str:
     return home
 
 
+def heard(family: Iterable[int]) -> list[str]:
+    """Return the addresses on which these processes listen."""
+    found = [c for pid in filter(is_alive, family) for c in psutil.Process(pid).net_connections("inet")]
+    return [c.laddr.ip.removeprefix("::ffff:") for c in found if c.status == psutil.CONN_LISTEN]
+
+
 @pytest.mark.parametrize("ends", ["interrupt", "twice", "kill"])
-def test_an_ended_command_leaves_no_actor_and_no_folder(
+def test_a_command_listens_on_loopback_only_and_leaves_no_process_and_no_folder(
     ends: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process, output, saved = start(tmp_path, *LONG), tmp_path / "said.txt", tmp_path / "out" / "checkpoints"
     family = descendants(process.pid)
-    actors = [pid for pid, args in family.items() if "HostActor" in args or "DriverActor" in args]
     home = home_of(family)
-    assert len(actors) == 4
+    assert sum("HostActor" in args or "DriverActor" in args for args in family.values()) == 4
+    assert sum("Agent" in args for args in family.values()) == 2
+    addresses = heard([process.pid, *family])
+    assert len(addresses) > 5
+    assert set(addresses) == {"127.0.0.1"}
     if ends == "twice":  # or it might end before it is asked once more
         os.kill(next(pid for pid, args in family.items() if "DriverActor" in args), signal.SIGSTOP)
     if ends == "kill":
         process.kill()
-    else:
+    elif ends == "interrupt":
         os.killpg(process.pid, signal.SIGINT)
-    if ends == "twice":
+    else:
+        process.terminate()
         assert within(30, lambda: "once more ends at once" in output.read_text())
         os.killpg(process.pid, signal.SIGINT)
     process.wait(timeout=90)
     said = output.read_text()
     assert process.returncode == {"interrupt": 1, "twice": 130, "kill": -signal.SIGKILL}[ends], said
-    assert within(10, lambda: not any(map(is_alive, actors)) and not Path(home).exists())
+    assert within(10, lambda: not any(map(is_alive, family)) and not Path(home).exists())
     if ends == "interrupt":
         assert "interrupted; go on with: python -m flexray.run resume=" in said
     assert list(saved.glob("*.json"))

@@ -18,16 +18,15 @@ from rich.table import Table
 
 from flexray import config
 from flexray.cluster import ClusterPlan, HostSpec
-from flexray.cluster.fit import Demand, Node, UndecidedError, assign, check_fit, described, share_out
+from flexray.cluster.fit import Demand, Node, UndecidedError, assign, described, share_out
 from flexray.commands import guarded
 from flexray.complaints import HYDRA_ERRORS, explain, one_line
 from flexray.errors import ConfigError, ResourceError
 from flexray.overrides import check_keys, chosen_name, key_of, own_keys, prepare
-from flexray.runtime.resources import check_total, sum_of
+from flexray.runtime.memory import GIB, available_bytes, check_memory
+from flexray.runtime.resources import MEMORY, check_nodes
 
 USAGE = "usage: python -m flexray.cluster check [key=value ...]"
-GIB = 2**30
-MEMORY = ("memory", "object_store_memory")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -81,7 +80,7 @@ def _nodes(plan: ClusterPlan) -> list[Node]:
         cpus = float(plan.num_cpus or os.cpu_count() or 1)
         memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         total = {"CPU": cpus, "GPU": float(torch.cuda.device_count()), "memory": memory}
-        return [Node("this machine", total, total)]
+        return [Node("this machine", total, {**total, "memory": available_bytes()})]
     from flexray.runtime.ray_runtime import RayCluster
     from flexray.runtime.ray_runtime.nodes import cluster_nodes
 
@@ -102,8 +101,9 @@ def check(plan: ClusterPlan, nodes: Sequence[Node]) -> str:
     if plan.kind == "inline":
         return "fits: cluster=inline is one process and reserves nothing"
     specs = (plan.driver, *plan.hosts)
-    check_total(specs, sum_of(node.total for node in nodes), nodes=nodes)
-    check_fit(specs, nodes, plan.strategy)
+    if plan.kind != "ray":
+        check_memory(plan, nodes[0].free["memory"])
+    check_nodes(plan, nodes)
     asked = share_out(specs, nodes, plan.strategy)
     try:
         places = assign(specs, asked, nodes, plan.strategy, free=True)

@@ -127,32 +127,33 @@ def assign(
         for spec, demand in zip(specs, asked, strict=True)
     ]
     order = sorted(range(len(specs)), key=lambda i: (len(allowed[i]), -sum(asked[i].values())))
+    used = [0] * len(nodes)
     placed: dict[int, int] = {}
-    steps = 0
 
     def choices(i: int) -> list[int]:
-        used = [sum(at == n for at in placed.values()) for n in range(len(nodes))]
         here = [n for n in allowed[i] if _holds(left[n], asked[i]) and not (strategy == STRICT_SPREAD and used[n])]
-        return sorted(here, key=lambda n: -used[n] if strategy == "pack" else used[n])
+        return sorted(here, key=lambda n: -used[n] if strategy == "pack" else used[n])[::-1]  # the best last
 
-    def place(depth: int) -> bool:
-        nonlocal steps
-        if depth == len(order):
-            return True
-        i = order[depth]
-        for n in choices(i):
-            steps += 1
-            if steps > MOST_STEPS:
-                raise UndecidedError
-            placed[i] = n
-            _take(left[n], asked[i], 1)
-            if place(depth + 1):
-                return True
-            _take(left[n], asked[i], -1)
-            del placed[i]
-        return False
+    def put(i: int, n: int, sign: int) -> None:
+        _take(left[n], asked[i], sign)
+        used[n] += sign
 
-    return [placed[i] for i in range(len(specs))] if place(0) else None
+    untried = [choices(order[0])]
+    for _ in range(MOST_STEPS + 2 * len(order)):
+        i = order[len(untried) - 1]
+        if i in placed:
+            put(i, placed.pop(i), -1)
+        if untried[-1]:
+            placed[i] = untried[-1].pop()
+            put(i, placed[i], 1)
+            if len(placed) == len(order):
+                return [placed[i] for i in range(len(specs))]
+            untried.append(choices(order[len(untried)]))
+        else:
+            untried.pop()
+            if not untried:
+                return None
+    raise UndecidedError
 
 
 def _holds(there: Mapping[str, float], demand: Demand) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
@@ -19,6 +22,9 @@ from rich.progress import (
 
 from flexray.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.observers.base import Observer
+
+SETUP_SAID_S = 10.0
+"""How often a line says how many processes have started."""
 
 log = logging.getLogger("flexray")
 
@@ -131,6 +137,44 @@ def progress_columns() -> tuple[ProgressColumn, ...]:
         TextColumn("{task.fields[now]}"),
         TimeRemainingColumn(),
     )
+
+
+@contextmanager
+def setup_progress(
+    total: int,
+    console: Console | None = None,
+    shared: Progress | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> Iterator[Callable[[int], None]]:
+    """Show how many of a run's processes have started: a bar on a terminal, a line now and then elsewhere.
+
+    Args:
+        total: How many there are to be.
+        console: Where to show it.
+        shared: The bars of a sweep, to which this one is added.
+        now: Tells seconds.
+    """
+    console, last_s = console or Console(), now()
+    bars = (shared or Progress(*progress_columns(), console=console)) if console.is_terminal else None
+    task = bars.add_task("starting processes", total=total, now="") if bars else None
+
+    def show(started: int) -> None:
+        nonlocal last_s
+        if bars and task is not None:
+            bars.update(task, completed=started, refresh=True)
+        elif now() - last_s >= SETUP_SAID_S and started < total:
+            last_s = now()
+            log.info("started %d of %d processes", started, total)
+
+    try:
+        if bars:
+            bars.start()
+        yield show
+    finally:
+        if bars and task is not None:
+            bars.remove_task(task)
+            if bars is not shared:
+                bars.stop()
 
 
 def announce_end(record: Ended) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,15 @@ Handle = Any
 Request = list[Any]
 """Worker, method and list of plain arguments of a call: one object, since Ray charges for each, and without
 tuples and classes where a round is concerned, which Ray would pickle."""
+
+
+WatchSetup = Callable[[int], AbstractContextManager[Callable[[int], None]]]
+"""Takes how many processes start; what it returns is entered meanwhile, and called with how many have started."""
+
+
+def unwatched(total: int) -> AbstractContextManager[Callable[[int], None]]:
+    """Show nothing while processes start."""
+    return nullcontext(lambda started: None)
 
 
 class Host:

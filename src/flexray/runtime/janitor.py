@@ -9,27 +9,35 @@ import tempfile
 LONGEST_BASE = 20
 """Ray puts sockets into its folder, whose paths may have 107 characters; a longer base would leave no room."""
 
-SCRIPT = """
+SCRIPT = r"""
+processes_of() {
+    ls -ln /proc/[0-9]*/fd | awk -v home=" -> $1/" -v spared="$2" '
+        /^\/proc\// { split($0, path, "/"); pid = path[3] }
+        index($0, home) && pid != spared { found[pid] }
+        END { for (pid in found) print pid }
+    ' | while read -r pid; do
+        ! tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q -e '^ray::' -e "$1/" || echo "$pid"
+    done
+}
 exec 3<&0
 (
     trap '' INT TERM HUP
     cat <&3 >/dev/null
     tries=0
     while [ $tries -lt 40 ]; do
-        [ $tries -lt 16 ] || for file in $(grep -ls -- "-di[r]=$1/session_" /proc/[0-9]*/cmdline); do
-            pid=${file#/proc/}
-            kill -9 "${pid%/cmdline}"
-        done
+        left=$(processes_of "$1" "$2")
+        [ -z "$left" ] || [ $tries -lt 12 ] || kill -9 $left
         rm -rf -- "$1"
+        [ -n "$left" ] || [ -e "$1" ] || exit 0
         sleep 0.25
         tries=$((tries + 1))
-        [ -e "$1" ] || [ $tries -lt 8 ] || exit 0
     done
 ) >/dev/null 2>&1 &
 """
 """Waits for the end of a pipe whose other end only this process holds, then removes the folder; those who still write
 into it may do so for a moment. Ray's processes end by themselves, but for its agents when the raylet was killed: who
-still works for this folder after four seconds, by its command line, is ended."""
+still has a file of this folder open after three seconds is ended. Agents hide their command lines behind a title, so
+their open files tell whose they are; this process itself, which Ray leaves with some, is spared."""
 
 
 class TemporaryHome:
@@ -41,7 +49,7 @@ class TemporaryHome:
         reading, self._writing = os.pipe()
         try:
             subprocess.run(  # noqa: S603 - a fixed script
-                ["/bin/sh", "-c", SCRIPT, "flexray-janitor", self.path],
+                ["/bin/sh", "-c", SCRIPT, "flexray-janitor", self.path, str(os.getpid())],
                 stdin=reading, start_new_session=True, cwd="/", check=True,
             )  # fmt: skip
         finally:

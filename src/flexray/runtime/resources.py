@@ -5,17 +5,23 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import socket
+import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flexray.cluster import HostSpec
-from flexray.cluster.fit import Node, demands, describe_nodes
-from flexray.errors import ResourceError
+from flexray.cluster import ClusterPlan, HostSpec
+from flexray.cluster.fit import Node, check_fit, demands, describe_nodes
+from flexray.errors import ConfigError, ResourceError
+from flexray.runtime.memory import check_memory
 
-REACH_TIMEOUT_S = 5.0
+MEMORY = ("memory", "object_store_memory")
+"""The resources of a node that are bytes."""
+AUTO = "auto"
+"""Where Ray says that a cluster is: ``RAY_ADDRESS``, or one of this machine."""
+HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\w:.%]+\]):(\d{1,5})", re.ASCII)
+"""A name, an address or an IPv6 address in brackets, and a port."""
 
 log = logging.getLogger("flexray")
 
@@ -43,17 +49,30 @@ class MachineLock:
             self._file = None
 
 
-def check_reachable(address: str) -> None:
-    """Refuse a cluster address at which nothing listens; Ray itself would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or "/" in address:
-        return  # ``auto``, or a client address, which Ray looks up itself
-    try:
-        socket.create_connection((host, int(port)), timeout=REACH_TIMEOUT_S).close()
-    except (OSError, OverflowError) as error:
-        raise ResourceError(
-            f"cluster.address: cannot use Ray at '{address}': nothing answers there: {error}"
-        ) from error
+def check_address(key: str, address: Any) -> str:
+    """Return the address of a running cluster if it is written as one, or refuse it by the key that gave it."""
+    if address == AUTO:
+        return AUTO
+    found = HOST_PORT.fullmatch(str(address))
+    if found is None or not 0 < int(found[1]) < 2**16:
+        client = "; ray:// is for Ray's client, which cannot start a run" if str(address).startswith("ray://") else ""
+        expected = "auto or HOST:PORT of the cluster's head node, as in 10.0.0.1:6379"
+        raise ConfigError(f"{key}: expected {expected}, got '{address}'{client}")
+    return str(address)
+
+
+def check_nodes(plan: ClusterPlan, nodes: Sequence[Node]) -> None:
+    """Refuse a run that could not live on these nodes even if nothing else ran there.
+
+    Raises:
+        ResourceError: One line with what was asked and what there is.
+    """
+    total, specs = sum_of(node.total for node in nodes), (plan.driver, *plan.hosts)
+    memory = sum(total.get(key, 0.0) for key in MEMORY)
+    if plan.kind == "ray" and memory:
+        check_memory(plan, memory, "are in the cluster")
+    check_total(specs, total, nodes=nodes)
+    check_fit(specs, nodes, plan.strategy)
 
 
 def check_total(

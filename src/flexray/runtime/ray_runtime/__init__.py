@@ -13,24 +13,29 @@ from collections.abc import Iterator
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import AuthenticationError, RayError
 from ray.util.metrics import Counter, Gauge
 from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from flexray.cluster import ClusterPlan, HostSpec
 from flexray.driver.saving import Saves, detached
-from flexray.errors import LostProcessError, ResourceError
+from flexray.errors import LostProcessError
 from flexray.experiment import Experiment
 from flexray.messages import Record, Snapshot
+from flexray.runtime.base import WatchSetup, unwatched
 from flexray.runtime.environment import batch_scheduling, environment, worker_path
 from flexray.runtime.janitor import TemporaryHome
-from flexray.runtime.ray_runtime.actors import DriverActor, HostActor, unwrap
-from flexray.runtime.ray_runtime.nodes import reserve
-from flexray.runtime.resources import MachineLock, check_reachable, check_total
+from flexray.runtime.memory import available_bytes, check_memory
+from flexray.runtime.ray_runtime.actors import DriverActor, HostActor, came_back, unwrap
+from flexray.runtime.ray_runtime.joining import cannot_use, check_joinable
+from flexray.runtime.ray_runtime.nodes import alive_nodes, check_plan, reserve
+from flexray.runtime.resources import MachineLock, check_total
 
 SETUP_TIMEOUT_S = 300.0
-"""Longest time until the first record, in which processes start and data is read."""
+"""Longest time until another process has started, then until the first record, for which data is read."""
+SETUP_TICK_S = 0.5
+"""How often to count the processes that have started."""
 NODE_CHECK_S = 2.0
 """How often to see whether a node is gone while processes start again; Ray itself takes longer to notice."""
 REPLY_TIMEOUT_S = 5.0
@@ -62,6 +67,9 @@ class RayCluster:
         self._group: PlacementGroup | None = None
         self._actors: list[Any] = []
         self._driver: Any = None
+        self._starting: list[Any] = []
+        self._free_bytes = 0.0
+        self.watch_setup: WatchSetup = unwatched
         self._bundles: list[dict[str, float]] = []
         self._nodes = frozenset[str]()
         self._machine = MachineLock()
@@ -90,10 +98,15 @@ class RayCluster:
             flexray.errors.ParticipantError: Code of a participant raised.
             flexray.errors.LostProcessError: A process died, or nothing happened for too long.
         """
+        if plan.kind != "ray":
+            if self._home is None:  # later, processes of this Ray count as well
+                self._free_bytes = available_bytes()
+            check_memory(plan, self._free_bytes)
         self.connect(plan)
         self._ensure_hosts(plan)
         try:
             batches = self._driver.run.remote(experiment, plan.placement, self._actors, saves, since)
+            self._await_start(batches, stall_timeout_s)
             for batch in self._arrivals(batches, stall_timeout_s):
                 for record in batch:
                     yield detached(record) if isinstance(record, Snapshot) else record
@@ -108,6 +121,22 @@ class RayCluster:
         except BaseException:
             self._drop_hosts()
             raise
+
+    def _await_start(self, batches: Any, stall_timeout_s: float | None) -> None:
+        """Show how many of the new processes have started, until all have or the driver has something to say."""
+        total, last_s = len(self._starting), time.monotonic()
+        if not total:
+            return
+        with self.watch_setup(total) as show:
+            while self._starting and not ray.wait([batches], timeout=0)[0]:
+                _, left = ray.wait(self._starting, num_returns=len(self._starting), timeout=SETUP_TICK_S)
+                if len(left) < len(self._starting):
+                    last_s = time.monotonic()
+                elif stall_timeout_s is not None and time.monotonic() - last_s > max(stall_timeout_s, SETUP_TIMEOUT_S):
+                    raise LostProcessError("the run", "its start", f"{len(left)} of {total} processes do not start")
+                self._starting = left
+                show(total - len(left))
+        self._starting = []
 
     @staticmethod
     def _arrivals(batches: Any, stall_timeout_s: float | None) -> Iterator[list[Record]]:
@@ -166,7 +195,7 @@ class RayCluster:
             logging.getLogger(name).setLevel(logging.ERROR)
         cpus = plan.num_cpus or os.cpu_count() or 1
         if plan.kind == "ray":
-            check_reachable(os.environ.get("RAY_ADDRESS", "auto") if plan.address == "auto" else plan.address)
+            check_joinable(plan.address)
         else:
             check_total((plan.driver, *plan.hosts), {"CPU": float(cpus)}, only=("CPU",))
             self._machine.announce()
@@ -182,9 +211,8 @@ class RayCluster:
                     self._home = TemporaryHome()
                     home = self._home.path
                     ray.init(address="local", num_cpus=cpus, include_dashboard=False, _temp_dir=home, **common)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise ResourceError(f"cluster.address: cannot use Ray at '{plan.address}': {reason}") from error
+        except (AuthenticationError, ConnectionError, RuntimeError, ValueError) as error:
+            raise cannot_use(plan.address if plan.kind == "ray" else None, error) from error
         self._plan = wanted
 
     # Hosts ------------------------------------------------------------------------------------------------------
@@ -194,10 +222,12 @@ class RayCluster:
         key = (specs, plan.threads, plan.strategy)
         if self._hosts_key == key:
             return
+        check_plan(plan)  # before: what is refused costs no warm processes
         self._drop_hosts()
         self._group, self._bundles = reserve(plan, specs)
         self._driver = self._start_driver(plan)
         self._actors = [self._start_host(plan, place) for place in range(len(plan.hosts))]
+        self._starting = [actor.__ray_ready__.remote() for actor in (self._driver, *self._actors)]
         self._hosts_key = key
         self._nodes = alive_nodes()
         log.info("starting %d processes: %s", len(specs), ", ".join(spec.name for spec in specs[:8]))
@@ -258,18 +288,4 @@ class RayCluster:
                 ray.kill(actor)
         if self._group is not None:
             remove_placement_group(self._group)
-        self._driver, self._actors, self._group, self._hosts_key = None, [], None, None
-
-
-def alive_nodes() -> frozenset[str]:
-    """Return the nodes of the cluster that are up."""
-    return frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"])
-
-
-def came_back(call: Any) -> bool:
-    """Whether a call that ended did not fail."""
-    try:
-        ray.get(call)
-    except RayError:
-        return False
-    return True
+        self._driver, self._actors, self._group, self._hosts_key, self._starting = None, [], None, None, []

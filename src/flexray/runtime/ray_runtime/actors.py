@@ -128,6 +128,15 @@ def unpack(result: Any) -> Any:
     return pickle.loads(result) if isinstance(result, bytes) else result  # noqa: S301 - from our own process
 
 
+def came_back(call: Any) -> bool:
+    """Whether a call that ended did not fail."""
+    try:
+        ray.get(call)
+    except RayError:
+        return False
+    return True
+
+
 def unwrap(error: RayError) -> FlexrayError:
     """Return the flexray error inside a Ray error, or one that says whose process died."""
     cause: BaseException | None = error

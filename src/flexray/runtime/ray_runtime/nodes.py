@@ -12,9 +12,9 @@ from ray._private.state import available_resources_per_node  # no public functio
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 
 from flexray.cluster import ClusterPlan, HostSpec
-from flexray.cluster.fit import Demand, Node, UndecidedError, assign, check_fit, share_out
+from flexray.cluster.fit import Demand, Node, UndecidedError, assign, share_out
 from flexray.errors import ResourceError
-from flexray.runtime.resources import check_total, shortage, sum_of
+from flexray.runtime.resources import check_nodes, shortage, sum_of
 
 RETRY_S = 2.0
 """After this time shares and places are worked out anew: another run may have taken some."""
@@ -48,6 +48,11 @@ def cluster_nodes() -> list[Node]:
     ]
 
 
+def alive_nodes() -> frozenset[str]:
+    """Return the IDs of the nodes that are up."""
+    return frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"])
+
+
 def _shown(resources: dict[str, float]) -> dict[str, float]:
     return {key: amount for key, amount in resources.items() if not HIDDEN.search(key)}
 
@@ -56,10 +61,9 @@ def reserve(plan: ClusterPlan, specs: Sequence[HostSpec]) -> tuple[PlacementGrou
     """Reserve what all hosts ask for at once; return the group and what each got.
 
     Raises:
-        ResourceError: It is not there, or not free in time: one line with what was asked and what there is.
+        ResourceError: It is not free in time: one line with what was asked and what there is.
     """
     nodes = cluster_nodes()
-    _check(plan, specs, nodes)
     deadline_s = time.monotonic() + plan.wait_s
     shared = any(spec.cpus is None for spec in specs)
     if shared and not any(node.free.get("CPU") for node in nodes):  # or they were ours and are only just free
@@ -94,11 +98,10 @@ def _places(group: PlacementGroup, specs: Sequence[HostSpec], nodes: Sequence[No
     return "; ".join(f"{names.get(node, node)}: {', '.join(hosts)}" for node, hosts in told.items())
 
 
-def _check(plan: ClusterPlan, specs: Sequence[HostSpec], nodes: Sequence[Node]) -> None:
+def check_plan(plan: ClusterPlan) -> None:
     """Refuse what could not fit even if nothing else ran; who waits for long may wait for the cluster to grow."""
     try:
-        check_total(specs, sum_of(node.total for node in nodes), nodes=nodes)
-        check_fit(specs, nodes, plan.strategy)
+        check_nodes(plan, cluster_nodes())
     except ResourceError as error:
         if plan.wait_s <= GROWTH_S:
             raise
