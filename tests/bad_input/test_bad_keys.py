@@ -90,7 +90,6 @@ def test_what_does_not_exist_is_named_with_the_nearest_thing_that_does(command, 
         ("lr={a", "lr={a: cannot be read; expected key=value"),
         (f"lr={'[' * 500}{']' * 500}", "lr: nested too deeply; expected at most 20 brackets in one another"),
         (f"lr={'[' * 30}{']' * 30}", "lr: nested too deeply; expected at most 20 brackets in one another"),
-        (f"lr={'${oc.env:' * 30}a{'}' * 30}", "lr: nested too deeply; expected at most 20 brackets in one another"),
         (f"lr=1{'0' * 5000}", "lr: expected a number of at most 19 digits, got more"),
         (
             "dataset.parties={a:[city_Zürich]}",
