@@ -60,6 +60,7 @@ def prepare(arguments: list[str]) -> list[str]:
     targets = {key_of(a).removesuffix("._target_") for a in arguments if key_of(a).endswith("._target_")}
     grown = {*OPEN, *targets.intersection(("algo", *REPLACED))}
     arguments = [re.sub(PARTY_CHOICE, rf"\1.{CHOICE}=\2", argument) for argument in arguments]
+    _refuse_below_values([argument for argument in arguments if argument[:1] not in "~-" and "=" in argument])
     return [f"++{a}" if a[:1] not in "+~-" and _may_grow(a, grown) else a for a in arguments]
 
 
@@ -70,6 +71,17 @@ def _may_grow(argument: str, mappings: Iterable[str]) -> bool:
 
 def _is_below(key: str, mappings: Iterable[str]) -> bool:
     return any(key.startswith(f"{mapping}.") or (key == mapping and mapping in OPEN) for mapping in mappings)
+
+
+def _refuse_below_values(arguments: Sequence[str]) -> None:
+    """Refuse a key below one that was typed as a single value or a list: Hydra would not name it."""
+    typed = {key_of(argument): argument for argument in arguments}
+    for key in typed:
+        parts = key.removesuffix(f".{CHOICE}").split(".")
+        for end in range(1, key.count(".") + 1):
+            above = ".".join(parts[:end])
+            if above in typed and not choices_of(above) and not isinstance(value := read(typed[above]).value(), dict):
+                raise ConfigError(f"{'.'.join(parts)}: {above} was typed, too, as {shown(value)}; expected one of them")
 
 
 def _refuse_dashes(arguments: Sequence[str]) -> None:

@@ -152,3 +152,18 @@ def test_a_value_of_predict_that_cannot_be_read_is_named(value):
     with pytest.raises(ConfigError, match=r"^dataset.val_fraction") as caught:
         predict._parsed(f"dataset.val_fraction={value}", value)
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["lr=[2]", "lr.a=1"], "lr.a: lr was typed, too, as [2]; expected one of them"),
+        (
+            ["parties.a.optimizer=[2]", "parties.a.optimizer=sgd"],
+            "parties.a.optimizer: parties.a.optimizer was typed, too",
+        ),
+        (["parties.a.model=3", "parties.a.model.hidden=[2]"], "parties.a.model: unknown choice 3; expected one of: "),
+    ],
+)
+def test_a_key_below_a_value_is_refused_by_name(command, arguments, line):
+    command("dataset.batch_size=8", *arguments).assert_refused(f"flexray: {line}")
