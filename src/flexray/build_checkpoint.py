@@ -67,12 +67,12 @@ def build_safety(config: Mapping[str, Any], by_turns: int, base_dir: Path) -> Sa
     every = _rounds("checkpoint.every", node["every"], by_turns)
     recover = _rounds("checkpoint.recover_every", node["recover_every"], by_turns)
     saves = Saves(every, None if alone else recover, at_end=True)
-    stall, most_failures = config["stall_timeout"], whole("max_failures", config["max_failures"], low=0)
+    stall, failures = config["stall_timeout"], whole("max_failures", config["max_failures"], low=0)
     safety = Safety(
         saves=saves,
         keep=whole("checkpoint.keep", node["keep"], low=1),
         dir=_directory(node["dir"], base_dir),
-        max_failures=0 if alone else most_failures,
+        max_failures=0 if alone else failures,
         stall_timeout_s=None if stall is None else positive("stall_timeout", stall),
     )
     if config["clock"]["kind"] == "wall":  # real seconds cannot be gone through again

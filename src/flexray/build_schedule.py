@@ -27,7 +27,7 @@ def build_decay(config: Config, own: Config, name: str) -> LearningRateDecay:
         raise ConfigError(f"{key}.milestones: expected a list of whole numbers, got {node['milestones']!r}")
     milestones = tuple(whole(f"{key}.milestones", m, low=1) for m in node["milestones"])
     return LearningRateDecay(
-        milestones, positive(f"{key}.factor", node["factor"]), one_of(f"{key}.by", node["by"], DECAY_BY)
+        milestones, number(f"{key}.factor", node["factor"], above=0, high=1), one_of(f"{key}.by", node["by"], DECAY_BY)
     )
 
 
@@ -74,4 +74,6 @@ def build_target(config: Config, outline: Outline) -> Target:
     if value is not None and not least <= value <= 1 and not lower_is_better(metric):
         expected = "at most 1, which is all of" if value > 1 else f"at least {least}, the least of"
         raise ConfigError(f"target: expected {expected} {metric}, got {value:g}")
+    if config["stop_at_target"] and value is None:
+        raise ConfigError("stop_at_target: there is no target to stop at; expected one, as in target=0.9")
     return Target(metric, value, config["stop_at_target"])

@@ -19,7 +19,15 @@ import numpy.typing as npt
 import torch
 
 from flexray.data.base import ArrayFeatures, Dataset, Features, Fitted, IdArray, Outline, SavedModel, Split
-from flexray.data.checks import check_bool, check_party_name, check_split, check_task, name_list, plain_mapping
+from flexray.data.checks import (
+    check_bool,
+    check_party_name,
+    check_split,
+    check_task,
+    check_test_split,
+    name_list,
+    plain_mapping,
+)
 from flexray.data.columns import header, is_numeric, numbers, read
 from flexray.data.rows import align, class_numbers, fit_scaling, make_task, row_of_ids, scaled, split_rows
 from flexray.errors import ConfigError, DataError, near_match
@@ -71,7 +79,8 @@ class Table(Dataset):
     standardize: bool = True
 
     def __post_init__(self) -> None:
-        check_split(self.val_fraction, self.split_seed, self.test_fraction)
+        check_split(self.val_fraction, self.split_seed)
+        check_test_split(self.test_fraction, self.val_fraction)
         check_task(self.loss, self.num_outputs)
         check_bool(shared_columns=self.shared_columns, standardize=self.standardize)
         if not self.label:

@@ -20,6 +20,7 @@ from flexray.data.folders import entries, found_in, split_folders
 from flexray.data.picture_data import Listing, PictureData, Sample, check_whole
 from flexray.data.stand_in import StandIn
 from flexray.errors import ConfigError, DataError
+from flexray.ranges import FEW
 
 LAYOUT = (
     "looked for CLASS/train/ITEM/VIEW.png, CLASS/train/ITEM_VIEW.png and train/CLASS/..., with test/ or val/ beside"
@@ -46,7 +47,7 @@ class Views(PictureData):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("views", self.views, 1)
+        check_whole("views", self.views, 1, FEW)
         check_whole("num_classes", self.num_classes, 2)
         self._numbers: tuple[int, ...] = ()
 

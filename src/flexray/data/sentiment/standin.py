@@ -21,6 +21,7 @@ from flexray.data.base import SPLITS, Array, IdArray, Split
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
 from flexray.data.sentiment.samples import PARTIES
 from flexray.errors import ConfigError
+from flexray.ranges import FEW, MANY, whole
 from flexray.seeds import generator
 
 WEIGHTS = {"video": 0.7, "audio": 0.7, "text": 0.9}
@@ -60,9 +61,7 @@ class StandIn:
 
     def __post_init__(self) -> None:
         for key, low in (("train", 2), ("val", 0), ("test", 2), ("steps", 5), ("video", 3), ("audio", 3)):
-            value = getattr(self, key)
-            if type(value) is not int or value < low:
-                raise ConfigError(f"dataset.standin.{key}: expected a whole number of at least {low}, got {value!r}")
+            whole(f"dataset.standin.{key}", getattr(self, key), low, MANY if key in SPLITS else FEW)
 
     @property
     def sizes(self) -> dict[Split, int]:
