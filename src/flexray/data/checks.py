@@ -17,33 +17,51 @@ import numpy as np
 
 from flexray.data.base import Array
 from flexray.errors import ConfigError, DataError, UserError
+from flexray.files import check_file, said
 from flexray.tasks import Loss, Task
 
 _NOT_PARTIES = ("ids", "labels", "server")
 
 
-def check_split(val_fraction: float, split_seed: int, test_fraction: float | None = None) -> None:
-    """Refuse fractions and seeds that no split can be made of (``test_fraction`` None: the test split is given)."""
-    if test_fraction is not None and not (isinstance(test_fraction, int | float) and 0 < test_fraction < 1):
-        raise ConfigError(f"dataset.test_fraction: expected more than 0 and less than 1, got {test_fraction!r}")
-    if not (isinstance(val_fraction, int | float) and 0 <= val_fraction < 1):
-        raise ConfigError(f"dataset.val_fraction: expected at least 0 and less than 1, got {val_fraction!r}")
-    if val_fraction + (test_fraction or 0) >= 1:
+def check_split(val_fraction: float, split_seed: int) -> None:
+    """Refuse a fraction and a seed that no validation split can be drawn with."""
+    if not (_is_number(val_fraction) and 0 <= val_fraction < 1):
+        raise ConfigError(f"dataset.val_fraction: expected at least 0 and less than 1, got {_shown(val_fraction)}")
+    if not _is_whole(split_seed) or split_seed < 0:
+        raise ConfigError(f"dataset.split_seed: expected a whole number, 0 or more, got {_shown(split_seed)}")
+
+
+def check_splits(test_fraction: float, val_fraction: float, split_seed: int) -> None:
+    """Refuse fractions and a seed that no test and validation split can be drawn with."""
+    if not (_is_number(test_fraction) and 0 < test_fraction < 1):
+        raise ConfigError(f"dataset.test_fraction: expected more than 0 and less than 1, got {_shown(test_fraction)}")
+    check_split(val_fraction, split_seed)
+    if val_fraction + test_fraction >= 1:
         raise ConfigError(
             "dataset.test_fraction and dataset.val_fraction: expected a sum of less than 1,"
             f" got {test_fraction} + {val_fraction}"
         )
-    if not isinstance(split_seed, int) or split_seed < 0:
-        raise ConfigError(f"dataset.split_seed: expected a whole number, 0 or more, got {split_seed!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else repr(value)
 
 
 def check_task(loss: Loss, num_outputs: int | None) -> None:
     """Refuse an unknown loss and a number of outputs that does not suit it."""
-    limit = None if Task(loss, 1).is_classification else 1
+    limit = 2**31 - 1 if Task(loss, 1).is_classification else 1
     if num_outputs is None:
         return
-    if not isinstance(num_outputs, int) or num_outputs < 1 or num_outputs > (limit or num_outputs):
-        wanted = "1" if limit else "a whole number, 1 or more,"
+    if not _is_whole(num_outputs) or not 1 <= num_outputs <= limit:
+        wanted = "1" if limit == 1 else f"a whole number from 1 to {limit}"
         raise ConfigError(f"dataset.num_outputs: expected {wanted} for loss '{loss}', got {num_outputs!r}")
 
 
@@ -84,16 +102,14 @@ def plain_mapping(key: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
 @contextmanager
 def reading(file: Path, expected: str) -> Iterator[None]:
     """Turn whatever goes wrong while a file is read into one line that names it."""
-    if not file.is_file():
-        raise DataError(f"{file}: no such file; expected {expected}")
-    if not file.stat().st_size:
+    if not check_file(file, expected):
         raise DataError(f"{file}: is empty (0 bytes); expected {expected}")
     try:
         yield
     except UserError:
         raise
-    except (OSError, ValueError, EOFError, NotImplementedError, csv.Error) as error:
-        raise DataError(f"{file}: cannot be read as {expected} ({' '.join(str(error).split())})") from error
+    except (OSError, ValueError, EOFError, NotImplementedError, MemoryError, csv.Error) as error:
+        raise DataError(f"{file}: cannot be read as {expected} ({said(error)})") from error
 
 
 def check_features(array_n: Array, where: str, first_row: int = 0) -> None:

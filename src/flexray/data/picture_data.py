@@ -6,6 +6,7 @@ Shapes: h and w = height and width of a picture.
 from __future__ import annotations
 
 import copy
+import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -185,7 +186,7 @@ class PictureData(Dataset):
     def _listed(self) -> Listing:
         root = Path(self.path or "")
         if self._listing is None:
-            if not root.is_dir():
+            if not os.path.isdir(root):
                 raise DataError(f"{root}: no such folder (dataset.path)")
             self._listing = renumbered(self._list(root), self._known, root)
         return self._listing

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError
+from flexray.files import check_file, said
 from flexray.simulation.trace_files import complaint
 
 CHUNK_BYTES = 1 << 23
@@ -63,6 +64,7 @@ def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None
         DataError: The file cannot be read, or its gzip data is damaged or ends too early.
     """
     line, parts, held = 1, [], 0
+    check_file(path)
     try:
         for block in _blocks(path, progress or (lambda count: None)):
             cut = block.rfind(b"\n") + 1
@@ -78,7 +80,7 @@ def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None
         line += b"".join(parts).count(b"\n")
         raise DataError(f"{path}: line {line}: the gzip data ends too early or is damaged ({error})") from error
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read: {said(error)}") from error
     if rest := b"".join(parts):
         yield Chunk(path, rest, line)
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError
+from flexray.files import check_file, said
 from flexray.traces.chunks import CHUNK_BYTES, Chunk, Progress, chunks, parsing
 
 ROWS = 1 << 18
@@ -149,11 +150,12 @@ def csv_table(chunk: Chunk, header: Sequence[str], kinds: dict[str, str]) -> Any
 
 
 def _starts_with(path: Path, magic: bytes) -> bool:
+    check_file(path)
     try:
         with path.open("rb") as file:
             return file.read(len(magic)) == magic
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read: {said(error)}") from error
 
 
 def _check(path: Path, fields: Sequence[Field], names: Sequence[str]) -> None:
