@@ -32,6 +32,12 @@ Run = Callable[[Job], list[Record]]
 WriteBundle = Callable[..., Path]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add how long tests of made-up input go on: ``--fuzz-examples=5000 --fuzz-seed=1`` for more than every day."""
+    parser.addoption("--fuzz-examples", type=int, default=None, help="examples of each test in tests/fuzz")
+    parser.addoption("--fuzz-seed", type=int, default=0, help="which ones; the same seed makes the same ones")
+
+
 def save_bundle(
     folder: Path, shapes: Mapping[str, Sequence[int]], train: int = 24, test: int = 9, classes: int | None = 4
 ) -> Path:

@@ -25,6 +25,8 @@ from flexray.simulation.trace_files import complaint
 
 CHUNK_BYTES = 1 << 23
 """Chunks do not depend on the number of threads, so neither does the order in which numbers are added up."""
+LONGEST_LINE = 1 << 26
+"""Rows are shorter; a small gzip file may hold a line that no memory does."""
 BLOCK_BYTES = 1 << 20
 """Smaller blocks cost more in handing Python's lock to and fro than they save in copying."""
 GZIP = b"\x1f\x8b"
@@ -71,6 +73,8 @@ def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None
             if held + cut < size or not cut:
                 parts.append(block)
                 held += len(block)
+                if held > LONGEST_LINE:
+                    raise DataError(f"{path}: line {line}: expected lines of at most {LONGEST_LINE >> 20} MiB")
                 continue
             data = b"".join((*parts, block[:cut]))
             parts, held = [block[cut:]], len(block) - cut
