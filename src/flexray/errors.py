@@ -17,6 +17,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+SHOWN = 40
+"""So many choices, and so many characters of each, are shown."""
+
 
 class FlexrayError(Exception):
     """Base of all errors that flexray raises on purpose."""
@@ -28,6 +31,9 @@ class UserError(FlexrayError, ValueError):
     """A mistake in what the user gave; the message is one line."""
 
     exit_status = 2
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(str(message)))
 
 
 class ConfigError(UserError):
@@ -73,10 +79,17 @@ class LostProcessError(ParticipantError):
     """A process died, a node went away, or nothing happened for too long; not the fault of the code that ran."""
 
 
+def printable(text: str) -> str:
+    """Return a text in which line ends and what a terminal would obey, as a damaged file may hold, are escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
 def near_match(word: str, choices: Iterable[str], list_all: bool = True) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest choice; if none is close, the list of choices or nothing."""
     known = sorted(set(choices))
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"; did you mean '{close[0]}'?"
-    return f"; expected one of: {', '.join(known)}" if known and list_all else ""
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    shown = ", ".join(name if len(name) <= SHOWN else f"{name[:SHOWN]}..." for name in known[:SHOWN])
+    return f"; expected one of: {shown}{more}" if known and list_all else ""

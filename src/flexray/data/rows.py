@@ -24,7 +24,9 @@ EXACT = 2**53
 """Larger whole numbers are not told apart as float64."""
 
 
-def split_rows(total: int, test_fraction: float, val_fraction: float, seed: int) -> dict[Split, IdArray]:
+def split_rows(
+    total: int, test_fraction: float, val_fraction: float, seed: int, where: str = "dataset"
+) -> dict[Split, IdArray]:
     """Cut ``total`` rows into train, val and test by one seeded permutation; each part keeps the rows' order."""
     order = np.random.Generator(np.random.PCG64(seed)).permutation(total)
     tests, vals = round(total * test_fraction), round(total * val_fraction)
@@ -35,7 +37,7 @@ def split_rows(total: int, test_fraction: float, val_fraction: float, seed: int)
     }
     if not parts["train"].size or not parts["test"].size:
         raise DataError(
-            f"dataset: {total} rows with test_fraction={test_fraction:g} and val_fraction={val_fraction:g}"
+            f"{where}: {total} rows with test_fraction={test_fraction:g} and val_fraction={val_fraction:g}"
             " leave no training or no test samples"
         )
     return parts

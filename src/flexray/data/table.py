@@ -276,4 +276,5 @@ class Table(Dataset):
         if self._whole:
             every = np.arange(total)
             return {"train": every, "val": every[:0], "test": every}
-        return split_rows(total, self.test_fraction, self.val_fraction, self.split_seed)
+        where = str(self.path or self.labels_file or "dataset.files")
+        return split_rows(total, self.test_fraction, self.val_fraction, self.split_seed, where)

@@ -70,9 +70,7 @@ class ParquetTrace(TraceFile):
         self.declared_step_s = self._note(said, "step_s", None, "seconds, a positive number", _seconds)
         self.source = " ".join(said.get(f"{METADATA}source", self.path.name).split())
 
-    def _note(
-        self, said: Mapping[str, str], name: str, default: Any, expected: str, read: Callable[[str], Any]
-    ) -> Any:
+    def _note(self, said: Mapping[str, str], name: str, default: Any, expected: str, read: Callable[[str], Any]) -> Any:
         """Return what the file says of itself; ``read`` answers None or raises where that makes no sense."""
         text = said.get(f"{METADATA}{name}")
         if text is None:

@@ -132,11 +132,15 @@ def find_trace(path: str | Path) -> Path:
     if str(path) in shipped:
         return shipped[str(path)]
     given = Path(path)
-    if os.path.exists(given):
-        check_file(given, "a trace file")
-        return given
-    hint = near_match(str(path), shipped) if given.name == str(path) and given.suffix not in TRACE_SUFFIXES else ""
-    raise DataError(f"{path}: no such trace file{hint}")
+    try:
+        os.stat(given)
+    except (FileNotFoundError, NotADirectoryError):
+        hint = near_match(str(path), shipped) if given.name == str(path) and given.suffix not in TRACE_SUFFIXES else ""
+        raise DataError(f"{path}: no such trace file{hint}") from None
+    except (OSError, ValueError):
+        pass  # why it cannot be asked for, the check says
+    check_file(given, "a trace file")
+    return given
 
 
 def open_trace(path: Path) -> TraceFile:

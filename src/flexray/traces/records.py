@@ -130,7 +130,10 @@ def split_header(chunk: Chunk) -> tuple[list[str], Chunk]:
     """Return the names in the first line of a file, and the rest."""
     first, _, rest = chunk.data.partition(b"\n")
     text = first.decode("utf-8-sig", errors="replace").strip()
-    names = [name.strip() for name in next(csv.reader([text]), [])]
+    try:
+        names = [name.strip() for name in next(csv.reader([text]), [])]
+    except csv.Error as error:
+        raise DataError(f"{chunk.where(0)}: expected the names of columns ({said(error)})") from error
     return names, Chunk(chunk.path, rest, chunk.line + 1)
 
 
