@@ -87,7 +87,7 @@ def printable(text: str) -> str:
 def near_match(word: str, choices: Iterable[str], list_all: bool = True) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest choice; if none is close, the list of choices or nothing."""
     known = sorted(set(choices))
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(str(word), known, n=1, cutoff=0.6)
     if close:
         return f"; did you mean '{close[0]}'?"
     more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""

@@ -31,7 +31,7 @@ from flexray.data.base import (
     SavedModel,
     Split,
 )
-from flexray.data.checks import check_features, check_party_name, check_split, check_task, name_list
+from flexray.data.checks import check_features, check_party_name, check_path, check_split, check_task, name_list
 from flexray.data.rows import blocks, fit_scaling, make_task, numbered, row_of_ids
 from flexray.errors import ConfigError, DataError, near_match
 from flexray.files import open_array
@@ -70,6 +70,7 @@ class Bundle(Dataset):
     scale: str = "none"
 
     def __post_init__(self) -> None:
+        check_path("dataset.path", self.path)
         if not self.path:
             raise ConfigError(f"dataset.path: {LAYOUT}, got none")
         if self.scale not in SCALES:

@@ -6,6 +6,7 @@ Shapes: n = samples.
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,6 +64,12 @@ def check_task(loss: Loss, num_outputs: int | None) -> None:
     if not _is_whole(num_outputs) or not 1 <= num_outputs <= limit:
         wanted = "1" if limit == 1 else f"a whole number from 1 to {limit}"
         raise ConfigError(f"dataset.num_outputs: expected {wanted} for loss '{loss}', got {num_outputs!r}")
+
+
+def check_path(key: str, path: Any) -> None:
+    """Refuse what is no path; there need not be one."""
+    if not isinstance(path, str | os.PathLike | None):
+        raise ConfigError(f"{key}: expected a path, got {_shown(path)}")
 
 
 def check_bool(**flags: bool) -> None:

@@ -19,13 +19,15 @@ import torch
 
 from flexray.data.ahead import ProcessReader, Read, Reader, ThreadReader
 from flexray.data.base import SPLITS, Dataset, Features, Outline, SavedModel, Split
-from flexray.data.checks import check_bool, check_split, name_list
+from flexray.data.checks import check_bool, check_path, check_split, name_list
 from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Pictures, Source
 from flexray.data.stand_in import StandIn
 from flexray.errors import ConfigError, DataError, near_match
 from flexray.tasks import LabelArray, Task
 
 SCALES = ("unit", "imagenet")
+MOST = 2**31 - 1
+"""Of samples, pixels, views and the like."""
 READERS = {"threads": ThreadReader, "processes": ProcessReader}
 
 
@@ -86,17 +88,18 @@ class PictureData(Dataset):
     synthetic_test: int = 400
 
     def __post_init__(self) -> None:
+        check_path("dataset.path", self.path)
         check_split(self.val_fraction, self.split_seed)
         check_bool(augment=self.augment)
         for key, at_least in (("workers", 0), ("batches_ahead", 0), ("seed", 0)):
             check_whole(key, getattr(self, key), at_least)
         for key in ("synthetic_train", "synthetic_test"):
             check_whole(key, getattr(self, key), 2)
-        if self.channels not in IMAGENET or isinstance(self.channels, bool):
+        if self.channels not in tuple(IMAGENET) or isinstance(self.channels, bool):
             raise ConfigError(f"dataset.channels: expected 1 or 3, got {self.channels!r}")
-        for key, value, known in (("scale", self.scale, SCALES), ("worker_kind", self.worker_kind, READERS)):
+        for key, value, known in (("scale", self.scale, SCALES), ("worker_kind", self.worker_kind, (*READERS,))):
             if value not in known:
-                raise ConfigError(f"dataset.{key}: unknown '{value}'{near_match(str(value), list(known))}")
+                raise ConfigError(f"dataset.{key}: unknown '{value}'{near_match(str(value), known)}")
         self._size = whole_pair("size", self.size if self.size is not None else 224 if self.path else 32)
         low, high = check_range("crop_scale", self.crop_scale)
         self._crop = (low, high)
@@ -240,9 +243,11 @@ def renumbered(listing: Listing, known: Sequence[str], root: Path) -> Listing:
 
 
 def check_whole(key: str, value: Any, low: int) -> int:
-    """Return ``value`` if it is a whole number of at least ``low``."""
+    """Return ``value`` if it is a whole number of at least ``low``, and no slip."""
     if isinstance(value, bool) or not isinstance(value, int) or value < low:
         raise ConfigError(f"dataset.{key}: expected a whole number of at least {low}, got {value!r}")
+    if value > MOST:
+        raise ConfigError(f"dataset.{key}: expected a whole number from {low} to {MOST:,}, got {value!r}")
     return value
 
 

@@ -19,7 +19,15 @@ import numpy.typing as npt
 import torch
 
 from flexray.data.base import ArrayFeatures, Dataset, Features, Fitted, IdArray, Outline, SavedModel, Split
-from flexray.data.checks import check_bool, check_party_name, check_splits, check_task, name_list, plain_mapping
+from flexray.data.checks import (
+    check_bool,
+    check_party_name,
+    check_path,
+    check_splits,
+    check_task,
+    name_list,
+    plain_mapping,
+)
 from flexray.data.columns import header, is_numeric, numbers, read
 from flexray.data.rows import (
     align,
@@ -81,6 +89,8 @@ class Table(Dataset):
     standardize: bool = True
 
     def __post_init__(self) -> None:
+        for key in ("path", "labels_file"):
+            check_path(f"dataset.{key}", getattr(self, key))
         check_splits(self.test_fraction, self.val_fraction, self.split_seed)
         check_task(self.loss, self.num_outputs)
         check_bool(shared_columns=self.shared_columns, standardize=self.standardize)
@@ -190,8 +200,9 @@ class Table(Dataset):
             return dict.fromkeys(self._listed, Path(self.path))
         if not self.id:
             raise ConfigError("dataset.id: expected the ID column that joins dataset.files, got none")
-        for name in files:
+        for name, file in files.items():
             check_party_name(name, "dataset.files")
+            check_path(f"dataset.files.{name}", file)
         for name in self._listed:
             if name not in files:
                 raise ConfigError(f"dataset.parties: '{name}' has no file in dataset.files{near_match(name, files)}")

@@ -24,6 +24,7 @@ from flexray.errors import ConfigError, DataError
 LAYOUT = (
     "looked for CLASS/train/ITEM/VIEW.png, CLASS/train/ITEM_VIEW.png and train/CLASS/..., with test/ or val/ beside"
 )
+MOST_VIEWS = 100_000
 NUMBER = re.compile(r"(\d+)\D*$")
 Item = tuple[str, dict[int, str]]
 """Name of an object, and the file of every view."""
@@ -46,7 +47,8 @@ class Views(PictureData):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("views", self.views, 1)
+        if check_whole("views", self.views, 1) > MOST_VIEWS:
+            raise ConfigError(f"dataset.views: expected a whole number from 1 to {MOST_VIEWS:,}, got {self.views:,}")
         check_whole("num_classes", self.num_classes, 2)
         self._numbers: tuple[int, ...] = ()
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, Fitted, Outline, SavedModel, Split
-from flexray.data.checks import check_bool, check_split, check_task
+from flexray.data.checks import check_bool, check_path, check_split, check_task
 from flexray.data.rows import make_task, numbered
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
 from flexray.data.sentiment.layouts import find_layout
@@ -74,6 +74,8 @@ class Sentiment(Dataset):
     standin: Mapping[str, Any] = field_(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for key in ("path", "cache"):
+            check_path(f"dataset.{key}", getattr(self, key))
         check_task(self.loss, self.num_outputs)
         check_split(0.0, self.split_seed)
         check_bool(standardize=self.standardize)

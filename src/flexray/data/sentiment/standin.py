@@ -10,6 +10,7 @@ Shapes: n = samples of all splits, t = steps, d = features of a step.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ NOISE = 0.15
 LARGEST = 3.0
 SHIFT = 1.0
 VOCABULARY = 1000
+MOST = 2**31 - 1
 FIRST, LAST = 1, 2
 LISTED = 40
 """Words of the positive list, and of the negative one; they follow padding and the first and last token's IDs."""
@@ -61,8 +63,9 @@ class StandIn:
     def __post_init__(self) -> None:
         for key, low in (("train", 2), ("val", 0), ("test", 2), ("steps", 5), ("video", 3), ("audio", 3)):
             value = getattr(self, key)
-            if type(value) is not int or value < low:
-                raise ConfigError(f"dataset.standin.{key}: expected a whole number of at least {low}, got {value!r}")
+            if type(value) is not int or not low <= value <= MOST:
+                bounds = f"from {low} to {MOST:,}" if type(value) is int and value > MOST else f"of at least {low}"
+                raise ConfigError(f"dataset.standin.{key}: expected a whole number {bounds}, got {value!r}")
 
     @property
     def sizes(self) -> dict[Split, int]:
@@ -139,5 +142,5 @@ def stand_in(given: Mapping[str, Any], seed: int) -> StandIn:
         return StandIn(**given, seed=seed)
     except TypeError as error:
         raise ConfigError(
-            f"dataset.standin: expected train, val, test, steps, video, audio, got {dict(given)}"
+            f"dataset.standin: expected train, val, test, steps, video, audio, got {reprlib.repr(given)}"
         ) from error
