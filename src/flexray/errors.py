@@ -17,14 +17,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-SHOWN = 40
-"""So many choices, and so many characters of each, are shown."""
-
 
 class FlexrayError(Exception):
     """Base of all errors that flexray raises on purpose."""
 
     exit_status = 1
+
+
+LONGEST = 1000
+"""Characters of a message; of a longer one the middle is left out, such as thousands of columns of a damaged file."""
+
+
+def printable(text: str) -> str:
+    """Return a text in which line ends and what a terminal would obey, as a file may hold them, are escaped."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 300]} ... {line[-295:]}"
 
 
 class UserError(FlexrayError, ValueError):
@@ -33,7 +40,7 @@ class UserError(FlexrayError, ValueError):
     exit_status = 2
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(printable(str(message)))
+        super().__init__(printable(message))
 
 
 class ConfigError(UserError):
@@ -79,17 +86,10 @@ class LostProcessError(ParticipantError):
     """A process died, a node went away, or nothing happened for too long; not the fault of the code that ran."""
 
 
-def printable(text: str) -> str:
-    """Return a text in which line ends and what a terminal would obey, as a damaged file may hold, are escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
-
-
 def near_match(word: str, choices: Iterable[str], list_all: bool = True) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest choice; if none is close, the list of choices or nothing."""
     known = sorted(set(choices))
-    close = difflib.get_close_matches(str(word), known, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"; did you mean '{close[0]}'?"
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    shown = ", ".join(name if len(name) <= SHOWN else f"{name[:SHOWN]}..." for name in known[:SHOWN])
-    return f"; expected one of: {shown}{more}" if known and list_all else ""
+    return f"; expected one of: {', '.join(known)}" if known and list_all else ""

@@ -202,3 +202,5 @@ def test_an_empty_array_file_is_said_to_be_empty(tmp_path: Path) -> None:
 
 def test_what_a_terminal_would_obey_is_escaped_in_messages() -> None:
     assert str(UserError("a\x1b[31m\nb\0\udcff é")) == r"a\x1b[31m\nb\x00\udcff é"
+    long = str(UserError(f"t.csv: no column 'x'; expected one of: {', '.join(map(str, range(10**5)))}"))
+    assert (long[:30], long[-7:], len(long)) == ("t.csv: no column 'x'; expected", ", 99999", 1000)
