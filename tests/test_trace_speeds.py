@@ -16,6 +16,7 @@ from flexray.observers.constraint import ConstraintObserver
 from flexray.optimizers import LocalSGD
 from flexray.run import run_command
 from flexray.simulation.trace_speeds import TraceSpeeds
+from flexray.traces.cli import main as traces_main
 
 SMALL = ("dataset.batch_size=128", "model.hidden=[8]", "speeds=trace", "eval_train=false")
 ROWS = np.array([[0.0, 0.5, 0.9], [0.25, 0.25, 0.25], [0.1, 0.2, 0.3], [0.6, 0.7, 0.8], [0.5, 0.0, 0.5]])
@@ -147,3 +148,21 @@ def test_the_theorys_limit_is_watched(caplog: pytest.LogCaptureFixture) -> None:
     assert message.startswith("round 2: the learning rate 0.02 of server exceeds the theory's limit")
     assert "= 0.0104" in message
     assert json.dumps(message)
+
+
+@pytest.mark.parametrize("listed", ["null", "[server,lower_right,upper_right,lower_left,upper_left]"])
+def test_machines_that_have_the_participants_names_are_theirs(
+    compose_job: Compose, tmp_path: Path, listed: str
+) -> None:
+    names = ("lower_right", "server", "upper_left", "upper_right", "lower_left")
+    file = tmp_path / "cpu.csv"
+    lines = [",".join(("time", *names)), *(",".join(map(str, (t * 300, 0.1, 0.2, 0.3, 0.4, 0.5))) for t in range(4))]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert traces_main(["import", "wide", str(file), "-o", str(tmp_path / "own.parquet")]) == 0
+    job = compose_job(
+        "speeds=trace", f"speeds.path={tmp_path / 'own.parquet'}", f"speeds.machines={listed}", "rounds=1"
+    )
+    speeds = job.experiment.speeds
+    assert isinstance(speeds, TraceSpeeds)
+    assert all(name == machine for name, machine in speeds.machines.items())
+    assert speeds.utilization(0, 0.0) == pytest.approx((0.3, 0.4, 0.5, 0.1, 0.2))

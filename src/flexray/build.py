@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 from torch import nn
 
-from flexray.algorithms.adaptive import static_rates
+from flexray.algorithms.adaptive import FIRST, static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
 from flexray.build_absence import with_absences
 from flexray.build_checkpoint import Safety, build_safety
@@ -32,12 +32,12 @@ from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 from flexray.participants import LABELS_AT, SERVER, SERVER_INDEX, ParticipantSpec, Shared, blame
 from flexray.tasks import Task
-from flexray.unread import check_unread
 from flexray.values import not_negative, number, one_of, participant, positive, resolve, shown, whole, yes_or_no
 
 Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
 
+MOST_THREADS = 1024
 OVERRIDES = ("model", "optimizer", "clip_norm", "lr_decay", "resources", "labels")
 
 
@@ -80,9 +80,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         flexray.errors.UserError: Something in the configuration or the data is wrong.
     """
     data = build_dataset(config, base_dir)
-    if saved is None:
-        check_unread(config)
-    else:
+    if saved is not None:
         data = data.for_prediction(saved)
     with blame("dataset", "reading its outline"):
         outline = check_outline(data.outline(), data, predicts=saved is not None)
@@ -126,13 +124,13 @@ def _shared(config: Config, data: Dataset, outline: Outline, server: Participant
         dataset=data,
         outline=outline,
         server=server,
-        seed=whole("seed", config["seed"], low=0),
+        seed=whole("seed", config["seed"], low=0, high=2**63 - 1),
         batch_size=whole("dataset.batch_size", config["dataset"].get("batch_size"), low=1),
         replacement=yes_or_no("dataset.replacement", config["dataset"].get("replacement", False)),
         drop_last=yes_or_no("dataset.drop_last", config["dataset"].get("drop_last", False)),
         embedding_width=whole("embedding", config["embedding"], low=1),
         dtype=cast(Literal["float32", "float64"], dtype),
-        threads=whole("party_threads", config["party_threads"], low=1),
+        threads=whole("party_threads", config["party_threads"], low=1, high=MOST_THREADS),
         wires=wires(config, outline.parties),
         labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
     )
@@ -220,9 +218,8 @@ def _system(
         optimizers=tuple(p.optimizer for p in participants),
         frozen=tuple(p.frozen for p in participants),
     )
-    rates = config["rates"]
-    if rates not in ("fixed", "static"):
-        raise ConfigError(f"rates: unknown value '{rates}'{near_match(rates, ('fixed', 'static'))}")
+    rates = one_of("rates", config["rates"], ("fixed", "static"))
+    one_of("adaptive.first", config["adaptive"]["first"], FIRST)
     return replace(system, lr=static_rates(system)) if rates == "static" else system
 
 
@@ -255,7 +252,7 @@ def _decay(config: Config, own: Config, name: str) -> LearningRateDecay:
     if not isinstance(node["milestones"], Sequence) or isinstance(node["milestones"], str):
         raise ConfigError(f"{key}.milestones: expected a list of local iterations, got {node['milestones']!r}")
     milestones = tuple(whole(f"{key}.milestones", m, low=1) for m in node["milestones"])
-    return LearningRateDecay(milestones, positive(f"{key}.factor", node["factor"]))
+    return LearningRateDecay(milestones, number(f"{key}.factor", node["factor"], above=0, high=1))
 
 
 def _limits(config: Config) -> Limits:
@@ -287,6 +284,8 @@ def _target(config: Config, outline: Outline) -> Target:
     if value is not None and not least <= value <= 1 and not lower_is_better(metric):
         expected = "at most 1, which is all of" if value > 1 else f"at least {least}, the least of"
         raise ConfigError(f"target: expected {expected} {metric}, got {value:g}")
+    if config["stop_at_target"] and value is None:
+        raise ConfigError("stop_at_target: there is no target to stop at; expected one, as in target=0.9")
     return Target(metric, value, config["stop_at_target"])
 
 

@@ -51,12 +51,8 @@ def _refuse_what_has_no_rounds(config: Mapping[str, Any], x: Experiment, key: st
 
 
 def _probability(key: str, value: Any) -> float:
-    if not 0 <= number(key, value) < 1:
-        raise ConfigError(f"{key}: expected a number in [0, 1), got {shown(value)}")
-    return float(value)
+    return number(key, value, low=0, below=1)
 
 
 def _threshold(key: str, value: Any) -> float:
-    if not 0 < number(key, value) <= 1:
-        raise ConfigError(f"{key}: expected a number above 0, up to 1, got {shown(value)}")
-    return float(value)
+    return number(key, value, above=0, high=1)

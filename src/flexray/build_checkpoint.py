@@ -68,11 +68,12 @@ def build_safety(config: Mapping[str, Any], by_turns: int, base_dir: Path) -> Sa
     recover = _rounds("checkpoint.recover_every", node["recover_every"], by_turns)
     saves = Saves(every, None if alone else recover, at_end=True)
     stall = config["stall_timeout"]
+    failures = whole("max_failures", config["max_failures"], low=0)
     safety = Safety(
         saves=saves,
         keep=whole("checkpoint.keep", node["keep"], low=1),
         dir=_directory(node["dir"], base_dir),
-        max_failures=0 if alone else whole("max_failures", config["max_failures"], low=0),
+        max_failures=0 if alone else failures,
         stall_timeout_s=None if stall is None else positive("stall_timeout", stall),
     )
     if config["clock"]["kind"] == "wall":  # real seconds cannot be gone through again

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flexray.errors import ConfigError
-from flexray.values import not_negative, positive, resolve
+from flexray.values import not_negative, number, positive, resolve, shown
 from flexray.wire import PLAIN, Wire
 
 
@@ -36,12 +36,10 @@ def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]
 
 
 def _share(key: str, value: Any) -> float:
-    if positive(key, value) > 1:
-        raise ConfigError(f"{key}: expected a number above 0, up to 1, got {value!r}")
-    return float(value)
+    return number(key, value, above=0, high=1)
 
 
 def _bits(key: str, value: Any) -> float:
     if type(value) is not int or not 1 <= value <= 16:
-        raise ConfigError(f"{key}: expected a whole number from 1 to 16, got {value!r}")
+        raise ConfigError(f"{key}: expected a whole number from 1 to 16, got {shown(value)}")
     return float(value)

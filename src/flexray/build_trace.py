@@ -13,7 +13,7 @@ from flexray.errors import ConfigError, near_match
 from flexray.seeds import generator
 from flexray.simulation.trace_speeds import Advance, AtEnd, TraceSpeeds
 from flexray.simulation.traces import read_trace, shipped_traces, trace_info
-from flexray.values import fraction, participant, positive
+from flexray.values import fraction, participant, positive, shown
 
 ADVANCE, AT_END = ("round", "time"), ("wrap", "hold", "error")
 
@@ -56,7 +56,9 @@ def trace_speeds(
 
 def _path(given: Any, base_dir: Path) -> str:
     if not isinstance(given, str) or not given:
-        raise ConfigError(f"speeds.path: expected a trace file or one of {', '.join(shipped_traces())}, got {given!r}")
+        raise ConfigError(
+            f"speeds.path: expected a trace file or one of {', '.join(shipped_traces())}, got {shown(given)}"
+        )
     return given if given in shipped_traces() else os.fspath(base_dir / Path(given).expanduser())
 
 
@@ -67,8 +69,12 @@ def _word(key: str, given: str, choices: Sequence[str]) -> str:
 
 
 def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int, source: str) -> list[str]:
-    """Return a machine for every participant: those named, and for the others different ones drawn with the seed."""
+    """Return a machine for every participant: those named, and for the others different ones drawn with the seed.
+
+    Machines that are called as all the participants are theirs, whether they are listed, in any order, or not.
+    """
     named: dict[int, str] = {}
+    by_name = dict(enumerate(names))
     if isinstance(given, Mapping):
         named = {participant("speeds.machines", who, names): str(machine) for who, machine in given.items()}
     elif isinstance(given, Sequence) and not isinstance(given, str):
@@ -76,9 +82,13 @@ def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int,
             raise ConfigError(
                 f"speeds.machines: expected {len(names)} machines ({', '.join(names)}), got {len(given)} of them"
             )
-        named = dict(enumerate(map(str, given)))
+        named = by_name if sorted(map(str, given)) == sorted(names) else dict(enumerate(map(str, given)))
     elif given is not None:
-        raise ConfigError(f"speeds.machines: expected a list of machines or a mapping by participant, got {given!r}")
+        raise ConfigError(
+            f"speeds.machines: expected a list of machines or a mapping by participant, got {shown(given)}"
+        )
+    elif set(names) <= set(known):
+        named = by_name
     others = [machine for machine in known if machine not in named.values()]
     wanted = len(names) - len(named)
     if wanted > len(others):
@@ -95,7 +105,9 @@ def _constant(given: Any, names: Sequence[str]) -> dict[int, float]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise ConfigError(f"speeds.utilization: with speeds=trace expected a mapping by participant, got {given!r}")
+        raise ConfigError(
+            f"speeds.utilization: with speeds=trace expected a mapping by participant, got {shown(given)}"
+        )
     return {
         participant("speeds.utilization", who, names): fraction(f"speeds.utilization.{who}", value)
         for who, value in given.items()

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from flexray.config import RunConfig
 from flexray.errors import near_match
-from flexray.overrides import key_of
+from flexray.typed import choices_of
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException, OSError, ValueError)
 """What Hydra raises when arguments, files or the run folder are at fault; outside of jobs, nothing else raises them."""
 
 TYPES = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "string": "a word"}
+GROWING = ("algo", "dataset", "model", "server", "optimizer")
+"""Groups whose keys are the arguments of a class."""
 BY_PARTICIPANT = "{NAME:value,default:value}"
 
 # What Hydra and OmegaConf say, and what it means; {0}, {1} are the groups of the pattern.
@@ -43,17 +46,13 @@ ASSIGNING = (
 )
 
 
-def explain(error: Exception, config_folder: Path, arguments: Sequence[str] = ()) -> str:
+def explain(error: Exception, config_folder: Path) -> str:
     """Return one line that names what was wrong and what was expected."""
     text = str(error).strip()
     if isinstance(error, MissingConfigException):
         return _unknown_choice(text, config_folder)
-    if isinstance(error, OverrideParseException):
-        return f"{error.override}: {_unreadable(error.override)}"
     if isinstance(error, OSError):
         return f"hydra.run.dir: cannot write the run folder: {error.filename}: {error.strerror}"
-    if "Config group override must be a string" in text:
-        return _no_choice(config_folder, arguments)
     for pattern, meaning in COMPOSING:
         if found := re.search(pattern, text):
             return meaning.format(*found.groups())
@@ -78,43 +77,31 @@ def _unknown_choice(text: str, folder: Path) -> str:
     group, _, choice = (found[1] if found else text.splitlines()[0]).rpartition("/")
     if not group:
         return one_line(text)  # of --config-name or --config-path
-    return f"{group}: unknown choice '{choice}'{near_match(choice, _choices(folder, group))}"
-
-
-def _no_choice(folder: Path, arguments: Sequence[str]) -> str:
-    for argument in arguments:
-        key, value = key_of(argument), argument.partition("=")[2]
-        choices = _choices(folder, key)
-        if choices and value not in choices:
-            return f"{key}: unknown choice '{value}'; expected one of: {', '.join(choices)}"
-    return "expected the name of a choice"
-
-
-def _choices(folder: Path, group: str) -> list[str]:
-    return sorted(path.stem for path in (folder / group).glob("*.yaml")) if group else []
-
-
-def _unreadable(override: str) -> str:
-    if "=" not in override:
-        return "expected key=value"
-    return "cannot be read; expected key=value, where a value is a number, a word, [a,b] or {a:1}, quoted for the shell"
+    return f"{group}: unknown choice '{choice}'{near_match(choice, choices_of(group))}"
 
 
 def _unknown_key(key: str, folder: Path) -> str:
     known = known_keys(folder)
     if key == "experiment":
-        return f"experiment: expected +experiment=NAME, with a plus; one of: {', '.join(_choices(folder, key))}"
+        return f"experiment: expected +experiment=NAME, with a plus; one of: {', '.join(choices_of(key))}"
     if key in known:
         group = key.partition(".")[0]
         return f"{key}: unknown to the chosen {group}; expected another {group}, or +{key}=value to add the key"
     parent = key.rpartition(".")[0]
     if parent in known and not any(other.startswith(f"{parent}.") for other in known):
         return f"{key}: {parent} is a single key; by participant it is given as {parent}={BY_PARTICIPANT}"
+    if parent in GROWING:
+        siblings = {other.rpartition(".")[2] for other in known if other.startswith(f"{parent}.")}
+        hint = near_match(key.rpartition(".")[2], siblings, list_all=False).replace("'", f"'{parent}.", 1)
+        return (
+            f"{key}: unknown key{hint or f' of the chosen {parent}; a class of yours is {parent}._target_=mine.Class'}"
+        )
     groups = (path.name for path in folder.iterdir() if path.is_dir())
     return f"{key}: unknown key{near_match(key, known.union(groups), list_all=False)}"
 
 
-def known_keys(folder: Path) -> set[str]:
+@cache
+def known_keys(folder: Path) -> frozenset[str]:
     """Return all keys that the schema and the configuration files have."""
     keys = set(_flatten(OmegaConf.structured(RunConfig)))
     for path in (folder / "config.yaml", *folder.glob("*/*.yaml")):
@@ -124,7 +111,7 @@ def known_keys(folder: Path) -> set[str]:
         is_global = path.parent == folder or path.read_text(encoding="utf-8").startswith("# @package _global_")
         prefix = "" if is_global else f"{path.parent.name}."
         keys.update(prefix + key for key in _flatten(node) if not key.startswith("defaults"))
-    return keys
+    return frozenset(keys)
 
 
 def _flatten(node: DictConfig, prefix: str = "") -> Iterator[str]:

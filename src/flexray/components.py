@@ -13,6 +13,7 @@ from typing import Any
 
 from flexray.errors import ConfigError, ParticipantError, near_match
 from flexray.participants import blame
+from flexray.ranges import shown
 
 Kind = type | tuple[type, ...]
 
@@ -32,7 +33,7 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
         flexray.errors.ParticipantError: Its module raised while it was imported.
     """
     if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
-        raise ConfigError(f"{key}: expected a mapping with _target_, an import path, got {node!r}")
+        raise ConfigError(f"{key}: expected a mapping with _target_, an import path, got {shown(node)}")
     path = node["_target_"]
     target = find(f"{key}._target_", path)
     if not callable(target):
@@ -42,6 +43,9 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
     if inspect.isabstract(target):
         missing = ", ".join(sorted(target.__abstractmethods__))
         raise ConfigError(f"{key}._target_: '{path}' lacks what every {_names(kind)} defines: {missing}")
+    for name in node:
+        if not isinstance(name, str):
+            raise ConfigError(f"{key}.{name}: expected the name of an argument, got {shown(name)}")
     arguments = {name: _nested(f"{key}.{name}", value) for name, value in node.items() if name != "_target_"}
     _check_arguments(key, target, arguments, given, positional)
     return partial(target, **arguments)

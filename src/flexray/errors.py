@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class FlexrayError(Exception):
@@ -86,10 +87,16 @@ class LostProcessError(ParticipantError):
     """A process died, a node went away, or nothing happened for too long; not the fault of the code that ran."""
 
 
-def near_match(word: str, choices: Iterable[str], list_all: bool = True) -> str:
+SYNONYMS = {"gpu": "cuda"}
+"""What people call a choice that has another name."""
+
+
+def near_match(word: Any, choices: Iterable[str], list_all: bool = True) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest choice; if none is close, the list of choices or nothing."""
     known = sorted(set(choices))
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean '{close[0]}'?"
+    by_lower = {choice.lower(): choice for choice in known}
+    lower = str(word).lower()
+    meant = [SYNONYMS[lower]] if SYNONYMS.get(lower) in by_lower else difflib.get_close_matches(lower, by_lower, 1)
+    if meant:
+        return f"; did you mean '{by_lower[meant[0]]}'?"
     return f"; expected one of: {', '.join(known)}" if known and list_all else ""

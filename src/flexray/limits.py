@@ -37,6 +37,10 @@ def check_max_time(x: Experiment) -> None:
         ConfigError: So it is; or the first round cannot be planned.
     """
     ends = list(_first_ends(x))
+    if ends and not min(ends) and x.limits.rounds is x.limits.epochs is None:
+        raise ConfigError(
+            "max_time: the first round takes no time, so the run would never end; expected rounds or epochs"
+        )
     if x.limits.max_time is not None and ends and not x.limits.has_time_for(min(ends)):
         step = "turn" if isinstance(x.algorithm, EventAlgorithm) else "round"
         raise ConfigError(

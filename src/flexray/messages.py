@@ -216,11 +216,19 @@ class EvalRecord:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where a loss first became NaN or infinite."""
+    """Where a loss first became NaN or infinite, or a million times what it was.
+
+    Args:
+        round: 1-based round (VAFL: event).
+        participant: Who saw it.
+        local_iteration: 0-based.
+        loss: What it was, if it was finite.
+    """
 
     round: int
     participant: str
     local_iteration: int
+    loss: float | None = None
 
 
 @dataclass(frozen=True)

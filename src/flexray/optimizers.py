@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from flexray.errors import ConfigError
+from flexray.ranges import number, shown
 
 Step = Callable[[Sequence[Tensor]], None]
 """Applies one local iteration, given the gradients in the order of the parameters."""
@@ -29,8 +30,11 @@ Step = Callable[[Sequence[Tensor]], None]
 class LocalOptimizer(ABC):
     """How one participant uses the gradients of a round."""
 
-    in_theory: bool = True
-    """Whether :meth:`weights` is exact. If not, the run's log says so and w_bar is taken as 1."""
+    in_theory: bool = False
+    """Whether :meth:`weights` is exact. Unless a class says so, the run's log tells that w_bar is taken as 1."""
+
+    def __str__(self) -> str:
+        return type(self).__name__
 
     @abstractmethod
     def begin(self, params: Sequence[Tensor], lr: float) -> Step:
@@ -53,8 +57,8 @@ class LocalOptimizer(ABC):
         return (1.0,) * tau
 
     def max_weight(self, tau: int, lr: float) -> float:
-        """Return w_bar, the largest of the weights (1 for no iterations)."""
-        return max(self.weights(tau, lr), default=1.0)
+        """Return w_bar, the largest of the weights (1 for no iterations, and outside of the theory)."""
+        return max(self.weights(tau, lr), default=1.0) if self.in_theory else 1.0
 
 
 class LocalSGD(LocalOptimizer):
@@ -76,6 +80,8 @@ class LocalSGD(LocalOptimizer):
         l2: lambda >= 0; adds lambda * theta to every gradient, after clipping.
     """
 
+    in_theory = True
+
     def __init__(
         self,
         momentum: float = 0.0,
@@ -83,9 +89,9 @@ class LocalSGD(LocalOptimizer):
         local_rates: Sequence[float] | None = None,
         l2: float = 0.0,
     ) -> None:
-        self.momentum = _number("momentum", momentum, low=0.0, below=1.0)
-        self.proximal = _number("proximal", proximal, low=0.0)
-        self.l2 = _number("l2", l2, low=0.0)
+        self.momentum = number("optimizer.momentum", momentum, low=0, below=1)
+        self.proximal = number("optimizer.proximal", proximal, low=0)
+        self.l2 = number("optimizer.l2", l2, low=0)
         self.local_rates = _rates(local_rates)
 
     def begin(self, params: Sequence[Tensor], lr: float) -> Step:  # noqa: D102
@@ -149,16 +155,17 @@ class TorchOptimizer(LocalOptimizer):
         options: Further arguments of the class, without ``lr``; None leaves one to the class.
     """
 
-    in_theory = False
-
     def __init__(self, name: str, keep_state: bool = False, **options: Any) -> None:
         if not isinstance(keep_state, bool):
-            raise ConfigError(f"optimizer.keep_state: expected true or false, got {keep_state!r}")
+            raise ConfigError(f"optimizer.keep_state: expected true or false, got {shown(keep_state)}")
         self.name = name
         self.keep_state = keep_state
         self.options = {key: value for key, value in options.items() if value is not None}
         self._kept: torch.optim.Optimizer | None = None
-        self._build([torch.zeros(1, 1, requires_grad=True)], lr=0.1)  # a bad name or option is refused here
+        self._try_out()
+
+    def __str__(self) -> str:
+        return self.name
 
     @cached_property
     def _class(self) -> Callable[..., torch.optim.Optimizer]:
@@ -170,6 +177,16 @@ class TorchOptimizer(LocalOptimizer):
         if closure is not None and closure.default is closure.empty:
             raise ConfigError(f"optimizer.name: {name} needs a closure; expected an optimizer that takes gradients")
         return found
+
+    def _try_out(self) -> None:
+        """Take a step of nothing: a bad name or option is refused here, also one that only a step shows."""
+        param = torch.zeros(1, 1, requires_grad=True)
+        optimizer = self._build([param], lr=0.1)
+        param.grad = torch.zeros(1, 1)
+        try:
+            optimizer.step()
+        except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
+            raise ConfigError(f"optimizer ({self.name}): {str(error).splitlines()[0]}") from error
 
     def _build(self, params: Sequence[Tensor], lr: float) -> torch.optim.Optimizer:
         try:
@@ -213,21 +230,9 @@ def clip_gradients(grads: Sequence[Tensor], max_norm: float) -> Sequence[Tensor]
     return torch._foreach_mul(list(grads), torch.clamp(max_norm / (norm + 1e-6), max=1.0))
 
 
-def _number(key: str, value: float, low: float, below: float | None = None) -> float:
-    expected = f"a number in [{low:g}, {below:g})" if below is not None else f"a number of at least {low:g}"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"optimizer.{key}: expected {expected}, got {value!r}")
-    if not (value >= low and (below is None or value < below) and value != float("inf")):
-        raise ConfigError(f"optimizer.{key}: expected {expected}, got {value!r}")
-    return float(value)
-
-
 def _rates(rates: Sequence[float] | None) -> tuple[float, ...]:
     if rates is None:
         return ()
     if not isinstance(rates, list | tuple) or not rates:
-        raise ConfigError(f"optimizer.local_rates: expected a list of positive numbers, got {rates!r}")
-    for rate in rates:
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < float("inf"):
-            raise ConfigError(f"optimizer.local_rates: expected positive numbers, got {rate!r}")
-    return tuple(float(r) for r in rates)
+        raise ConfigError(f"optimizer.local_rates: expected a list of positive numbers, got {shown(rates)}")
+    return tuple(number(f"optimizer.local_rates[{i}]", rate, above=0) for i, rate in enumerate(rates))

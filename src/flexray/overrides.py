@@ -5,21 +5,26 @@
 * ``lr={server:0.1}`` goes over what a chosen file says by participant: other names keep the file's values.
 * ``model._target_=my_package.MyModel`` replaces the chosen file: the keys that are typed beside it, ``model.width=3``,
   are the class's arguments, and those of the file are forgotten. The same holds for ``dataset``, ``server`` and
-  ``optimizer``.
+  ``optimizer``, and for ``parties.NAME.model`` and ``parties.NAME.optimizer``.
+* ``parties.NAME.model=lstm`` is the choice of that group for one participant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, NoReturn, get_origin, get_type_hints
 
 from hydra._internal.utils import get_args_parser
 from omegaconf import OmegaConf
 
 from flexray.config import RunConfig, config_folder
 from flexray.errors import ConfigError, near_match
+from flexray.ranges import shown
+from flexray.typed import check_choice, choices_of, read
+from flexray.typed import key_of as key_of
 
 FLAGS = ("-m", "--multirun", "-h", "--help", "--hydra-help", "--resolve", "-r", "--run")
 OPEN = ("parties", "cluster.resources", "cluster.labels", "cluster.labels_driver", "dataset.parties", "dataset.files")
@@ -27,6 +32,10 @@ FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 NAMED = ("lr", "adaptive.A")
 """Keys by participant that files give as mappings, to which a command line may add names."""
 REPLACED = ("dataset", "model", "server", "optimizer")
+CHOICE = "_choice_"
+PARTY_CHOICE = re.compile(r"^(parties\.[^.=]+\.(?:model|optimizer))=(?!null$)([\w,]+)$")
+"""``parties.NAME.model=lstm``: the choice of a group for one participant, kept as a key beside others."""
+SERVER = "server"
 KEPT = {"dataset": ("batch_size", "replacement", "drop_last")}
 """Keys of a replaced file that are not arguments of its class."""
 
@@ -35,8 +44,9 @@ def prepare(arguments: list[str]) -> list[str]:
     """Return the command line's arguments in Hydra's own syntax.
 
     Raises:
-        ConfigError: An option (``--name``) is unknown, or an override has no key.
+        ConfigError: An option (``--name``) is unknown, or an override has no key or cannot be read.
     """
+    _refuse_dashes(arguments)
     arguments = sorted(arguments, key=lambda argument: argument not in FLAGS)
     parser = get_args_parser()
     parser.error = _refuse_option  # type: ignore[method-assign] # its own prints a page and exits
@@ -46,8 +56,10 @@ def prepare(arguments: list[str]) -> list[str]:
         key, _, value = argument.partition("=")
         if key in FOLDERS and value.strip() in ("", "''", '""', "null"):  # Hydra would write to the current folder
             raise ConfigError(f"{key}: expected a folder, got {value.strip() or 'nothing'}")
+        check_choice(read(argument))
     targets = {key_of(a).removesuffix("._target_") for a in arguments if key_of(a).endswith("._target_")}
     grown = {*OPEN, *targets.intersection(("algo", *REPLACED))}
+    arguments = [re.sub(PARTY_CHOICE, rf"\1.{CHOICE}=\2", argument) for argument in arguments]
     return [f"++{a}" if a[:1] not in "+~-" and _may_grow(a, grown) else a for a in arguments]
 
 
@@ -56,13 +68,18 @@ def _may_grow(argument: str, mappings: Iterable[str]) -> bool:
     return is_mapping or _is_below(key_of(argument), mappings)
 
 
-def key_of(argument: str) -> str:
-    """Return the key of an override, without its signs."""
-    return argument.lstrip("+~").partition("=")[0].strip()
-
-
 def _is_below(key: str, mappings: Iterable[str]) -> bool:
     return any(key.startswith(f"{mapping}.") or (key == mapping and mapping in OPEN) for mapping in mappings)
+
+
+def _refuse_dashes(arguments: Sequence[str]) -> None:
+    """Refuse keys that are typed as options, ``--rounds 20``."""
+    known = {field.name for field in fields(RunConfig)}
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        name, equals, value = argument.removeprefix("--").replace("-", "_").partition("=")
+        if argument.startswith("--") and name.partition(".")[0] in known:
+            value = value if equals else "VALUE" if "=" in following or not following else following
+            raise ConfigError(f"{argument}: expected {name}={value}, without dashes")
 
 
 def _refuse_option(message: str) -> NoReturn:
@@ -80,7 +97,29 @@ def own_keys(config: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, A
             result[group] = {key: value for key, value in config[group].items() if key in own}
             if group == "dataset":  # a target that the chosen file set says nothing of another dataset
                 result.update({key: None for key in ("target", "target_metric") if [key] not in typed})
+    result["parties"] = {who: _own_choices(str(who), node, typed) for who, node in config["parties"].items()}
     return result
+
+
+def _own_choices(who: str, node: Any, typed: Iterable[list[str]]) -> Any:
+    """Return a participant's keys, with the choices that it names in full, and without files' keys of other classes."""
+    result = dict(node) if isinstance(node, Mapping) else {}
+    for key in ("model", "optimizer"):
+        own = {path[3] for path in typed if path[:3] == ["parties", who, key] and len(path) > 3}
+        given = {CHOICE: result[key]} if isinstance(result.get(key), str) else result.get(key)
+        if isinstance(given, Mapping) and ("_target_" in own or CHOICE in given):
+            chosen = {} if "_target_" in own else _choice(who, key, given[CHOICE])
+            result[key] = {**chosen, **{name: value for name, value in given.items() if name in own - {CHOICE}}}
+    return result or node
+
+
+def _choice(who: str, key: str, name: Any) -> dict[str, Any]:
+    """Return the keys of a choice of a group, for one participant."""
+    group = "server" if (who, key) == (SERVER, "model") else key
+    if name not in choices_of(group):
+        raise ConfigError(f"parties.{who}.{key}: unknown choice {shown(name)}{near_match(name, choices_of(group))}")
+    keys: Any = OmegaConf.to_container(OmegaConf.load(config_folder() / group / f"{name}.yaml"))
+    return dict(keys)
 
 
 def chosen_name(config: Mapping[str, Any], choices: Mapping[str, Any], group: str, overrides: Iterable[str]) -> str:
@@ -110,5 +149,7 @@ def check_keys(config: Mapping[str, Any], schema: type = RunConfig, prefix: str 
     for key in known:
         if key not in config:
             raise ConfigError(f"{prefix}{key}: deleted with ~; expected a value, which may be null for none")
+        if not isinstance(config[key], Mapping) and (is_dataclass(types[key]) or get_origin(types[key]) is dict):
+            raise ConfigError(f"{prefix}{key}: expected its keys, as in --help, got {shown(config[key])}")
         if is_dataclass(types[key]):
             check_keys(config[key], types[key], f"{prefix}{key}.")

@@ -24,7 +24,8 @@ from flexray.data.base import Dataset, Outline
 from flexray.data.batches import BatchStream
 from flexray.data.outlines import check_classes, load_labels
 from flexray.devices import ON_CPU, Compute
-from flexray.errors import ConfigError, FlexrayError, ParticipantError
+from flexray.errors import ConfigError, FlexrayError, ParticipantError, ResourceError
+from flexray.memory import is_lack_of_memory
 from flexray.messages import FloatArray, State
 from flexray.models import ModuleFactory, build_module
 from flexray.optimizers import LocalOptimizer
@@ -165,6 +166,10 @@ def blame(participant: str, phase: str) -> Iterator[None]:
         raise
     except Exception as error:
         cause = f"{type(error).__name__}: {error}".splitlines()[0]
+        if is_lack_of_memory(error):
+            raise ResourceError(
+                f"{participant}: not enough memory in {phase}: {cause.rpartition('err == 0. ')[2]}"
+            ) from error
         raise ParticipantError(participant, phase, cause, traceback.format_exc()) from error
 
 

@@ -6,7 +6,7 @@ Shapes: b = samples of a batch, n = samples of a split, o = the party's embeddin
 from __future__ import annotations
 
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ class Party:
 
     def __init__(self, spec: ParticipantSpec, shared: Shared) -> None:
         self.name, self.index = spec.name, spec.index
-        self._seed = shared.seed
+        self._seed, self._dtype = shared.seed, shared.torch_dtype
         with blame(self.name, "loading its data"):
             self._features = shared.dataset.features(spec.index - 1, shared.torch_dtype)
             self._check_sizes(shared)
@@ -93,21 +93,29 @@ class Party:
             x = self._load("train", Batch(np.arange(size), 0))
             if self._flatten and len(x) > 1:
                 kind = type(self.model).__name__
-                raise ConfigError(f"{self.name}: {kind} takes one vector a sample; its data needs a sequence model")
+                raise ConfigError(
+                    f"{self.name}: {kind} takes one vector a sample, and its data has {len(x)} tensors (such as a"
+                    f" sequence and its lengths); expected parties.{self.name}.model=lstm, or a model of your own whose"
+                    f" forward takes {len(x)} arguments and which has no in_features"
+                )
             check_model(spec, self.model, x, shared)
             versions = [tensor._version for tensor in x]
             embedding = self.model.eval()(*x)
             self._is_pure = is_pure(self.model)
             edited = versions != [tensor._version for tensor in x]
             self._edits_input = edited or not self._is_pure  # in train mode, for all we know
+        return self._width_of(embedding, size)
+
+    def _width_of(self, embedding: Any, size: int) -> int:
+        """Return the width of embeddings of ``size`` samples; refuse what is none."""
         if not isinstance(embedding, Tensor) or embedding.ndim != 2 or len(embedding) != size:
             found = tuple(embedding.shape) if isinstance(embedding, Tensor) else type(embedding).__name__
-            raise ParticipantError(
-                self.name,
-                "a first forward pass",
-                f"its model returned {found}, expected a tensor of shape ({size}, width)",
-            )
-        return int(embedding.shape[1])
+            expected = f"a tensor of shape ({size}, width)"
+        elif self._call is self.model and embedding.dtype != self._dtype:  # in bf16 all become float32
+            found, expected = f"{embedding.dtype} in evaluation", str(self._dtype)
+        else:
+            return int(embedding.shape[1])
+        raise ParticipantError(self.name, "a first forward pass", f"its model returned {found}, expected {expected}")
 
     def _load(self, split: Split, batch: Batch) -> Inputs:
         x = self._features[split].batch(batch.ids_b, batch.epoch)
@@ -120,6 +128,8 @@ class Party:
         expected = (len(x[0]), self.width)
         if embedding_bo.shape != expected:
             raise ValueError(f"its model returned shape {tuple(embedding_bo.shape)}, expected {expected}")
+        if embedding_bo.dtype != self._dtype:
+            raise ValueError(f"its model returned {embedding_bo.dtype}, expected {self._dtype}")
         return embedding_bo
 
     def look_ahead(self, stream: BatchStream, index: int) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from flexray.again import CONFIGURATION
 from flexray.build import Job, build
@@ -36,6 +36,7 @@ from flexray.runtime.inprocess import borrowed_torch
 from flexray.server import Server
 from flexray.tasks import Task
 from flexray.trust import check_targets
+from flexray.typed import read
 
 
 def main() -> None:
@@ -207,11 +208,11 @@ def _check_of_model(run_folder: Path, config: dict[str, Any]) -> None:
 def _parsed(override: str, text: str) -> Any:
     """Return a value as the run's own command line has it if it is a list or mapping, else as YAML has it."""
     if text.startswith(("[", "{")):
-        try:
-            return OverridesParser.create().parse_override(override).value()
-        except OverrideParseException as error:
-            raise ConfigError(f"{override}: cannot be read; expected dataset.KEY=VALUE") from error
-    plain: Any = OmegaConf.to_container(OmegaConf.create(f"value: {text}"))
+        return read(override).value()
+    try:
+        plain: Any = OmegaConf.to_container(OmegaConf.create(f"value: {text}"))
+    except (YAMLError, OmegaConfBaseException, ValueError) as error:
+        raise ConfigError(f"{override[:200]}: cannot be read; expected dataset.KEY=VALUE") from error
     return plain["value"]
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
@@ -22,6 +21,7 @@ from yaml import YAMLError
 from flexray.errors import ConfigError, RunFolderError
 from flexray.keys import HARMLESS, is_under
 from flexray.overrides import FLAGS, key_of
+from flexray.typed import read
 
 FREE = (
     *HARMLESS, "rounds", "epochs", "max_time", "stop_at_target", "smoothness", "checkpoint.every", "checkpoint.keep",
@@ -50,7 +50,7 @@ class Resume:
 def typed_resume(arguments: Sequence[str]) -> Any:
     """Return the value of ``resume`` on the command line, or None."""
     given = [a for a in arguments if key_of(a) == "resume" and "=" in a]
-    return OverridesParser.create().parse_override(given[-1]).value() if given else None
+    return read(given[-1]).value() if given else None
 
 
 def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:

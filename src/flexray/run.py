@@ -43,7 +43,7 @@ def run_command(arguments: list[str]) -> int:
         sys.stderr.close()
         return 0
     except HYDRA_ERRORS as error:
-        _print_error(explain(error, config_folder(), arguments))
+        _print_error(explain(error, config_folder()))
         return UserError.exit_status
     except SystemExit as end:  # --version
         return int(end.code or 0)

@@ -8,6 +8,7 @@ import shlex
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,9 +22,10 @@ from flexray.complaints import explain, one_line, place_of
 from flexray.config import config_folder, settle
 from flexray.errors import FlexrayError, ParticipantError, UserError
 from flexray.mailbox import Mailbox
-from flexray.overrides import check_keys, chosen_name, own_keys
+from flexray.overrides import FLAGS, check_keys, chosen_name, key_of, own_keys
 from flexray.resuming import Resume, as_json, leaves, record_configuration
 from flexray.runtime.loopback import stay_on_loopback
+from flexray.typed import is_sweep
 
 if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
     from flexray.build import Job
@@ -118,17 +120,21 @@ class Session:
         from flexray.running import Execution
 
         started_s = time.perf_counter()
-        job, plain = _build(cfg, chosen, self._resume)
+        job, plain = _build(cfg, chosen, self._resume, self._typed(chosen))
         folder = Path(chosen.runtime.output_dir)
         since = self._checkpoint(job, folder, plain)
         if self._resume is not None:
-            record_configuration(folder, cfg, list(chosen.overrides.task))
+            record_configuration(folder, cfg, typed_overrides(chosen))
         summaries = SummaryObserver(job)
         place = self._place(job)
         watching = Late(lambda: self._watch(plain, chosen, job, summaries, since))
         run = Execution(job, place, watching, folder, as_json(plain))
         try:
             run.run(since)
+        except UserError:
+            with suppress(OSError):
+                (folder / "checkpoints").rmdir()  # a refusal leaves nothing behind; what is not empty stays
+            raise
         finally:
             watching.close()
         if summaries.ended is None:
@@ -145,6 +151,12 @@ class Session:
             Console().print(summary_table(summary, folder))
         self._say_how_to_go_on(summary, run.interrupted, folder)
         return summary
+
+    def _typed(self, chosen: Any) -> list[str]:
+        """Return the keys that were typed now, but for those that a sweep goes through."""
+        axes = {key_of(a) for a in self._arguments if self._sweeping and a not in FLAGS and is_sweep(a)}
+        typed = map(key_of, typed_overrides(chosen)) if self._resume is None else sorted(self._resume.typed)
+        return [key for key in dict.fromkeys(typed) if key not in axes]
 
     def _watch(
         self, config: dict[str, Any], chosen: Any, job: Job, summaries: Observer, since: Checkpoint | None
@@ -225,28 +237,44 @@ class Session:
             Console().print(sweep_table(self._summaries))
 
 
+def typed_overrides(chosen: Any) -> list[str]:
+    """Return the overrides of a job as they were typed: interpolations in them are the configuration's, not Hydra's."""
+    texts: Any = OmegaConf.to_container(chosen.overrides.task, resolve=False)
+    return [str(text) for text in texts]
+
+
 def _settle(cfg: DictConfig, chosen: Any) -> None:
     """Let the configuration, and Hydra's record of it, say the numbers that a file gives by algorithm."""
     folder = Path(chosen.runtime.output_dir)
     if settle(cfg) and chosen.output_subdir is not None:
-        record_configuration(folder, cfg, list(chosen.overrides.task))
+        record_configuration(folder, cfg, typed_overrides(chosen))
 
 
-def _build(cfg: DictConfig, chosen: Any, resume: Resume | None) -> tuple[Job, dict[str, Any]]:
+def _build(cfg: DictConfig, chosen: Any, resume: Resume | None, typed_now: Sequence[str]) -> tuple[Job, dict[str, Any]]:
     """Build a job and say what it is; return it and its whole configuration."""
     from flexray.build import build
-    from flexray.simulation.trace_speeds import TraceSpeeds
     from flexray.trust import check_targets
+    from flexray.unread import outside_theory, unread
 
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     check_keys(plain)
     whole = plain
-    typed = list(chosen.overrides.task)
+    typed = typed_overrides(chosen)
     plain = own_keys(plain, typed)
     if resume is not None and not plain["trust"]:
         check_targets(plain, resume.typed)
     algo, dataset = (chosen_name(plain, chosen.runtime.choices, group, typed) for group in ("algo", "dataset"))
     job = build(plain, algo, dataset, resume.base_dir if resume else Path(chosen.runtime.cwd))
+    for line in (*unread(plain, algo, typed_now), *outside_theory(job)):
+        log.info("%s", line)
+    _introduce(job)
+    return job, whole
+
+
+def _introduce(job: Job) -> None:
+    """Say whether data or speeds are made up and, unless without progress, who trains what."""
+    from flexray.simulation.trace_speeds import TraceSpeeds
+
     outline = job.experiment.shared.outline
     if outline.source == "synthetic":
         log.warning("the data is SYNTHETIC: no figure of this run says anything about real data")
@@ -256,8 +284,8 @@ def _build(cfg: DictConfig, chosen: Any, resume: Resume | None) -> tuple[Job, di
     if job.progress:
         many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
         names = ", ".join(outline.parties[:6]) + (", ..." if len(outline.parties) > 6 else "")
-        log.info("%s on %s (%s): %s %s; cluster=%s", algo, dataset, outline.source, many, names, job.cluster.kind)
+        what = f"{job.algo} on {job.dataset} ({outline.source})"
+        log.info("%s: %s %s; cluster=%s", what, many, names, job.cluster.kind)
         if isinstance(speeds, TraceSpeeds) and speeds.machines:
             runs_as = [f"{name} as {machine}" for name, machine in speeds.machines.items()]
             log.info("machines of %s: %s%s", speeds.source, ", ".join(runs_as[:8]), ", ..." if len(runs_as) > 8 else "")
-    return job, whole

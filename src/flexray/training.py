@@ -103,7 +103,7 @@ class Trainer:
         values = torch.stack(losses).tolist() if len(losses) > 1 else [loss.item() for loss in losses]
         return Report(
             tau=tau,
-            max_weight=self._max_weight(tau, order.lr),
+            max_weight=self.optimizer.max_weight(tau, order.lr),
             loss=values[0] if values else None,
             diverged_at=next((t for t, value in enumerate(values) if not math.isfinite(value)), None),
             unit_s=0.0 if pacer is None else pacer.unit_s,
@@ -125,9 +125,6 @@ class Trainer:
         if params:
             self.optimizer.begin(params, order.lr)(self._clip(grads))
         return input_grad
-
-    def _max_weight(self, tau: int, lr: float) -> float:
-        return self.optimizer.max_weight(tau, lr) if self.optimizer.in_theory else 1.0
 
     def _clip(self, grads: Sequence[Tensor]) -> Sequence[Tensor]:
         return grads if self.clip_norm is None else clip_gradients(grads, self.clip_norm)

@@ -1,40 +1,122 @@
-"""Keys that were set and that nothing in the configuration reads."""
+"""What is said of a configuration at the start: keys without effect, and optimizers that the theory does not cover.
+
+Lines of the log only, since one command may compare algorithms or speeds that read different keys.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flexray.config import SpeedsConfig
-from flexray.errors import ConfigError
+from flexray.keys import is_under
+from flexray.typed import choices_of
 
-OF_TRACES = ("path", "machines", "advance", "sample_units", "at_end")
-DEFAULTS = SpeedsConfig()
+if TYPE_CHECKING:
+    from flexray.build import Job
 
-log = logging.getLogger("flexray")
+FEW = 6
+Config = Mapping[str, Any]
 
 
-def check_unread(config: Mapping[str, Any]) -> None:
-    """Warn of keys of ``speeds`` that the chosen speeds do not read, and refuse a stop at no target.
+class Rule(NamedTuple):
+    """When nothing reads some keys.
 
-    A warning only, since one command line may compare speeds, or algorithms, that read different keys; those of
-    algorithms (``lr``, ``rates``, ``adaptive``) pass. So do those of ``speeds=replay``, which takes the rest of the
-    configuration as it was.
-
-    Raises:
-        ConfigError: There is no target to stop at.
+    Args:
+        keys: The keys, and those below them.
+        unless_read: Returns what was chosen that does not read them; None if they are read.
+        would: What would read them; nothing if nothing could.
     """
-    for line in _unread(config["speeds"]):
-        log.warning("%s", line)
-    if config["stop_at_target"] and config["target"] is None:
-        raise ConfigError("stop_at_target: there is no target to stop at; expected one, as in target=0.9")
+
+    keys: tuple[str, ...]
+    unless_read: Callable[[Config, str], str | None]
+    would: str = ""
 
 
-def _unread(speeds: Mapping[str, Any]) -> Iterator[str]:
-    kind = speeds["kind"]
-    for key in OF_TRACES:
-        if kind not in ("trace", "replay") and speeds[key] != getattr(DEFAULTS, key):
-            yield f"speeds.{key}: not used with speeds={kind}; speeds=trace would"
-    if kind == "trace" and speeds["advance"] == "round" and speeds["sample_units"] is not None:
-        yield "speeds.sample_units: not used with speeds.advance=round; speeds.advance=time would"
+def unread(config: Config, algo: str, typed: Iterable[str]) -> Iterator[str]:
+    """Yield a line for every key of ``typed`` that has no effect.
+
+    Keys of algorithms are read, for all that is known here, by one of the user's own. ``speeds=replay`` takes the rest
+    of the configuration as it was.
+    """
+    if config["speeds"]["kind"] == "replay":
+        return
+    for key in typed:
+        for rule in RULES:
+            if is_under(key, rule.keys) and (chosen := rule.unless_read(config, algo)):
+                yield f"{key}: not used with {chosen}{f'; {rule.would} would' if rule.would else ''}"
+                break
+
+
+def outside_theory(job: Job) -> Iterator[str]:
+    """Yield a line for every kind of optimizer whose weights are not exact."""
+    names: dict[str, list[str]] = {}
+    for spec in (*job.experiment.parties, job.experiment.shared.server):
+        if not spec.optimizer.in_theory:
+            names.setdefault(str(spec.optimizer), []).append(spec.name)
+    for optimizer, owners in names.items():
+        told = f"{', '.join(owners[:FEW])}{', ...' if len(owners) > FEW else ''}"
+        yield f"optimizer: {optimizer} is outside of the theory (in_theory=False), so w_bar counts as 1 for {told}"
+
+
+def _fixed_rates(config: Config, algo: str) -> str | None:
+    if algo == "adaptive":
+        return "algo=adaptive"
+    return "rates=static" if config["rates"] == "static" else None
+
+
+def _adaptive(config: Config, algo: str) -> str | None:
+    return None if algo == "adaptive" or algo not in choices_of("algo") else f"algo={algo}"
+
+
+def _base_rates(config: Config, algo: str) -> str | None:
+    return None if config["rates"] == "static" else _adaptive(config, algo)
+
+
+def _timeout(config: Config, algo: str) -> str | None:
+    misses = config["absence"]["probability"] or config["absence"]["above"] is not None
+    reads = config["rates"] == "static" or (algo == "pbcd" and misses)  # a round without anybody lasts that long
+    return f"algo={algo}" if algo in ("vafl", "pbcd") and not reads else None
+
+
+def _factor(config: Config, algo: str) -> str | None:
+    own = any(isinstance(node, Mapping) and "lr_decay" in node for node in config["parties"].values())
+    return None if own or config["lr_decay"]["milestones"] else "lr_decay.milestones=[]"
+
+
+def _sample_units(config: Config, algo: str) -> str | None:
+    advance = config["speeds"]["advance"]
+    return f"speeds.advance={advance}" if config["speeds"]["kind"] == "trace" and advance != "time" else None
+
+
+def _kind(group: str, *kinds: str) -> Callable[[Config, str], str | None]:
+    """Return a condition: one of these kinds is chosen."""
+    return lambda config, algo: f"{group}={config[group]['kind']}" if config[group]["kind"] in kinds else None
+
+
+RULES = (
+    Rule(("lr",), _fixed_rates, "adaptive.A"),
+    Rule(("rates",), lambda config, algo: "algo=adaptive" if algo == "adaptive" else None),
+    Rule(("adaptive.A",), _base_rates, "algo=adaptive or rates=static"),
+    Rule(("adaptive.weighted", "adaptive.first"), _adaptive, "algo=adaptive"),
+    Rule(("timeout",), _timeout),
+    Rule(("lr_decay.factor",), _factor),
+    Rule(
+        ("speeds.path", "speeds.machines", "speeds.advance", "speeds.sample_units", "speeds.at_end"),
+        _kind("speeds", "paper", "uniform", "google_mean"),
+        "speeds=trace",
+    ),
+    Rule(("speeds.sample_units",), _sample_units, "speeds.advance=time"),
+    Rule(("logger.project",), _kind("logger", "none", "tensorboard"), "logger=mlflow or wandb"),
+    Rule(("logger.uri",), _kind("logger", "none", "tensorboard", "wandb"), "logger=mlflow"),
+    Rule(("cluster.address",), _kind("cluster", "inline", "local", "packed"), "cluster=ray"),
+    Rule(("cluster.num_cpus",), _kind("cluster", "inline", "ray"), "cluster=local or packed"),
+    Rule(
+        (
+            "cluster.cpus_per_party", "cluster.cpus_server", "cluster.cpus_driver", "cluster.resources",
+            "cluster.parties_per_actor", "cluster.strategy", "cluster.labels", "cluster.labels_driver", "cluster.wait",
+            "max_failures", "stall_timeout", "checkpoint.recover_every",
+        ),
+        _kind("cluster", "inline"),
+    ),
+    Rule(("checkpoint", "max_failures"), _kind("clock", "wall"), "clock=virtual"),
+)  # fmt: skip

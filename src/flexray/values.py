@@ -9,30 +9,17 @@ One rule for every such key (``lr``, ``network.t_comm``, ``speeds.utilization``,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from flexray.errors import ConfigError, near_match
 from flexray.participants import SERVER
+from flexray.ranges import number as number
+from flexray.ranges import shown as shown
+from flexray.ranges import whole as whole
 
 Word = TypeVar("Word", bound=str)
 Check = Callable[[str, Any], float]
-
-
-def number(key: str, value: Any, *, above: float = -math.inf, low: float = -math.inf, high: float = math.inf) -> float:
-    """Return ``value`` as a finite number above ``above`` and within [low, high], or refuse it by name."""
-    valid = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not valid or not (value > above and low <= value <= high):
-        raise ConfigError(f"{key}: expected {_range(above, low, high)}, got {shown(value)}")
-    return float(value)
-
-
-def whole(key: str, value: Any, low: int) -> int:
-    """Return ``value`` as a whole number of at least ``low``, or refuse it by name."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise ConfigError(f"{key}: expected a whole number of at least {low}, got {shown(value)}")
-    return value
 
 
 def yes_or_no(key: str, value: Any) -> bool:
@@ -63,21 +50,6 @@ def not_negative(key: str, value: Any) -> float:
 def fraction(key: str, value: Any) -> float:
     """Return a number in [0, 1]."""
     return number(key, value, low=0.0, high=1.0)
-
-
-def shown(value: Any) -> str:
-    """Return a value as it is typed on the command line."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return f"{value:g}" if isinstance(value, float) else repr(value)
-
-
-def _range(above: float, low: float, high: float) -> str:
-    if above == 0.0:
-        return "a positive number"
-    if high < math.inf:
-        return f"a number from {low:g} to {high:g}"
-    return f"a number of at least {low:g}" if low > -math.inf else "a number"
 
 
 def resolve(

@@ -251,7 +251,7 @@ def test_decay_at_milestones_of_cumulative_iterations():
 
 def test_decay_follows_each_participant_own_iterations(compose_job, run_inline, bundle):
     speeds = ("speeds.iterations=[5,10,15,20]", "timeout=4", "model.hidden=[2]", "rounds=5", "lr=[1,2,3,4]")
-    decay = ("lr_decay.milestones=[4,9]", "lr_decay.factor=0.5")
+    decay = ("lr_decay.milestones=[4,9]", "lr_decay.factor=0.5", "clip_norm=0.001")
     job = compose_job("dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", *speeds, *decay)
     rounds = [record for record in run_inline(job) if hasattr(record, "tau")]
     assert [record.tau for record in rounds] == [(1, 2, 3, 4)] * 5

@@ -2,6 +2,9 @@
 
 import pytest
 
+from flexray import predict
+from flexray.errors import ConfigError
+
 UNKNOWN = {
     "algo=flxe": "algo: unknown choice 'flxe'; did you mean 'flex'?",
     "dataset=digit": "dataset: unknown choice 'digit'; did you mean 'digits'?",
@@ -45,7 +48,18 @@ UNKNOWN = {
     "parties.1.optimiser.momentum=0": "parties.1.optimiser: unknown key; did you mean 'optimizer'?",
     "parties.1.model.hiden=[3]": "parties.upper_left.model.hiden: unknown key of MLP; did you mean 'hidden'?",
     "parties.upper_left=3": "parties.upper_left: expected keys such as model, optimizer, clip_norm, ",
-    "parties.1.model=cnn": "parties.upper_left.model: expected a mapping with _target_, an import path, got 'cnn'",
+    "parties.1.model=cnnn": "parties.1.model: unknown choice 'cnnn'; did you mean 'cnn'?",
+    "parties.1.model=3": "parties.1.model: unknown choice 3; expected one of: bert, cnn, ",
+    "parties.1.optimizer=SGD": "parties.1.optimizer: unknown choice 'SGD'; did you mean 'sgd'?",
+    "parties.server.model=lstm": "parties.server.model: unknown choice 'lstm'; expected one of: linear, mlp, tanh3",
+    "parties.upper_left.model={9:1}": "parties.upper_left.model.9: expected the name of an argument, got 9",
+    "algo=[1]": "algo: unknown choice '[1]'; expected one of: adaptive, flex, ",
+    "cluster=[[1]]": "cluster: unknown choice '[[1]]'; expected one of: inline, local, ",
+    "model=[-1,1]": "model: unknown choice '[-1, 1]'; expected one of: bert, cnn, ",
+    "optimizer=SGD": "optimizer: unknown choice 'SGD'; did you mean 'sgd'?",
+    "algo.gain=2": "algo.gain: unknown key of the chosen algo; a class of yours is algo._target_=mine.Class",
+    "adaptive=${seed}": "adaptive: expected its keys, as in --help, got 0",
+    "parties=${seed}": "parties: expected its keys, as in --help, got 0",
     "parties=3": "parties: expected a mapping {name:value}",
     "lr.upper_left=0.1": "lr.upper_left: lr is a single key; by participant it is given as lr={NAME:value,",
     "speeds.utilization.1=0": "speeds.utilization.1: speeds.utilization is a single key; by participant",
@@ -74,6 +88,14 @@ def test_what_does_not_exist_is_named_with_the_nearest_thing_that_does(command, 
         ("+=3", "+=3: expected key=value, got no key"),
         ("lr=[1,", "lr=[1,: cannot be read; expected key=value"),
         ("lr={a", "lr={a: cannot be read; expected key=value"),
+        (f"lr={'[' * 500}{']' * 500}", "lr: nested too deeply; expected at most 20 brackets in one another"),
+        (f"lr={'[' * 30}{']' * 30}", "lr: nested too deeply; expected at most 20 brackets in one another"),
+        (f"lr=1{'0' * 5000}", "lr: expected a number of at most 19 digits, got more"),
+        (
+            "dataset.parties={a:[city_Zürich]}",
+            "dataset.parties={a:[city_Zürich]}: cannot be read; expected words of other"
+            " letters than a to z in quotes, 'city_Zürich', then the shell's",
+        ),
         ("lr=(1,2)", "lr=(1,2): cannot be read; expected key=value"),
         ("lr=0.1 seed=2", "lr=0.1 seed=2: cannot be read; expected key=value"),
         ("rounds=3=4", "rounds=3=4: cannot be read; expected key=value"),
@@ -81,7 +103,9 @@ def test_what_does_not_exist_is_named_with_the_nearest_thing_that_does(command, 
         ("/algo=flex", "/algo=flex: cannot be read; expected key=value"),
         ("rounds=10,20", "rounds: got several values, 10,20; a list is [10,20], a sweep needs -m"),
         ("algo=flex,vafl", "algo: got several values, flex,vafl; "),
-        ("--rounds=3", "unrecognized arguments: --rounds=3; options (see --help) go before or after all key=value"),
+        ("--rounds=3", "--rounds=3: expected rounds=3, without dashes"),
+        ("--eval-every", "--eval-every: expected eval_every=VALUE, without dashes"),
+        ("--wombat=3", "unrecognized arguments: --wombat=3; options (see --help) go before or after all key=value"),
         ("-x", "unrecognized arguments: -x"),
         ("--config-name=setup", "Cannot find primary config 'setup'"),
         ("--config-dir=/no/such", "Additional config directory '/no/such' not found"),
@@ -121,3 +145,10 @@ def test_version_is_printed(command):
 def test_new_keys_below_an_open_mapping_need_no_plus(command, bundle, argument):
     outcome = command("dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", "rounds=1", argument)
     assert (outcome.status, outcome.errors) == (0, [])
+
+
+@pytest.mark.parametrize("value", ["{a", "[1,", f"{'[' * 500}{']' * 500}", "a: b: c", "'a", "${", f"1{'0' * 5000}"])
+def test_a_value_of_predict_that_cannot_be_read_is_named(value):
+    with pytest.raises(ConfigError, match=r"^dataset.val_fraction") as caught:
+        predict._parsed(f"dataset.val_fraction={value}", value)
+    assert len(str(caught.value)) < 300

@@ -145,7 +145,7 @@ def test_the_timeline_is_a_valid_schedule(tmp_path: Path) -> None:
 
 
 def test_a_diverging_run_stops_and_says_where(tmp_path: Path) -> None:
-    status = run_command([*SHORT, "rounds=50", "lr=1e30", f"hydra.run.dir={tmp_path}"])
+    status = run_command([*SHORT, "rounds=50", "lr=1e18", f"hydra.run.dir={tmp_path}"])
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert status == 1
     assert summary["status"] == "diverged"

@@ -1,11 +1,10 @@
 import logging
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from flexray.data.checks import check_features, check_split, check_splits, check_task, reading
+from flexray.data.checks import check_features, check_split, check_task, check_test_split, reading
 from flexray.data.digits import Digits
 from flexray.data.outlines import check_classes
 from flexray.errors import ConfigError, DataError
@@ -92,28 +91,18 @@ def test_a_refusal_while_a_file_is_read_is_told_once(tmp_path):
 
 @pytest.mark.parametrize("value", [None, True, False, "0.2", [0.2], {}, -0.1, 1, 1.0, float("nan"), 10**400])
 def test_what_is_no_fraction_is_refused(value):
-    shown = "null" if value is None else repr(value)
-    ends = rf", got {re.escape(shown)}$"
-    with pytest.raises(ConfigError, match=rf"^dataset.test_fraction: expected more than 0 and less than 1{ends}"):
-        check_splits(value, 0.0, 0)
-    with pytest.raises(ConfigError, match=rf"^dataset.val_fraction: expected at least 0 and less than 1{ends}"):
-        check_split(value, 0)
-    with pytest.raises(ConfigError, match=rf"^dataset.val_fraction: expected at least 0 and less than 1{ends}"):
-        check_splits(0.2, value, 0)
+    for key, check in (("val", lambda: check_split(value, 0)), ("test", lambda: check_test_split(value, 0.0))):
+        with pytest.raises(ConfigError, match=rf"^dataset.{key}_fraction: expected a number .*, got "):
+            check()
 
 
 @pytest.mark.parametrize("seed", [None, True, -1, 1.0, "1", []])
 def test_what_is_no_seed_of_a_split_is_refused(seed):
-    with pytest.raises(ConfigError, match=r"^dataset.split_seed: expected a whole number, 0 or more, got "):
+    with pytest.raises(ConfigError, match=r"^dataset.split_seed: expected a whole number of at least 0, got "):
         check_split(0.0, seed)
 
 
-@pytest.mark.parametrize("count", [True, 0, -1, 1.0, "3", 2**31, 10**30])
+@pytest.mark.parametrize("count", [True, 0, -1, 1.0, "3", 10**30])
 def test_what_is_no_number_of_classes_is_refused(count):
-    with pytest.raises(ConfigError, match=r"^dataset.num_outputs: expected a whole number from 1 to 2147483647 for "):
+    with pytest.raises(ConfigError, match=r"^dataset.num_outputs: expected a whole number of at "):
         check_task("cross_entropy", count)
-
-
-def test_fractions_that_leave_nothing_are_refused_together():
-    with pytest.raises(ConfigError, match=r"^dataset.test_fraction and dataset.val_fraction: .* got 0.5 \+ 0.5$"):
-        check_splits(0.5, 0.5, 0)

@@ -45,7 +45,7 @@ def _check(arguments: list[str]) -> int:
     try:
         plan = read_plan(overrides)
     except HYDRA_ERRORS as error:
-        raise ConfigError(one_line(explain(error, config.config_folder(), overrides))) from error
+        raise ConfigError(one_line(explain(error, config.config_folder()))) from error
     nodes = _nodes(plan)
     Console().print(node_table(nodes))
     print(check(plan, nodes))
@@ -63,7 +63,7 @@ def read_plan(overrides: list[str]) -> ClusterPlan:
     config.register()
     with hydra.initialize_config_dir(str(config.config_folder()), version_base="1.3"):
         cfg = hydra.compose("config", prepare(overrides), return_hydra_config=True)
-    choices, typed = cfg.hydra.runtime.choices, list(cfg.hydra.overrides.task)
+    choices, typed = cfg.hydra.runtime.choices, prepare(overrides)
     with open_dict(cfg):
         del cfg["hydra"]
     plain: Any = OmegaConf.to_container(cfg, resolve=True)

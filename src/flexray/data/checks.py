@@ -19,64 +19,47 @@ import numpy as np
 from flexray.data.base import Array
 from flexray.errors import ConfigError, DataError, UserError
 from flexray.files import check_file, said
+from flexray.ranges import number, shown, whole
 from flexray.tasks import Loss, Task
 
 _NOT_PARTIES = ("ids", "labels", "server")
 
 
 def check_split(val_fraction: float, split_seed: int) -> None:
-    """Refuse a fraction and a seed that no validation split can be drawn with."""
-    if not (_is_number(val_fraction) and 0 <= val_fraction < 1):
-        raise ConfigError(f"dataset.val_fraction: expected at least 0 and less than 1, got {_shown(val_fraction)}")
-    if not _is_whole(split_seed) or split_seed < 0:
-        raise ConfigError(f"dataset.split_seed: expected a whole number, 0 or more, got {_shown(split_seed)}")
+    """Refuse a fraction and a seed that no validation split can be drawn by."""
+    number("dataset.val_fraction", val_fraction, low=0, below=1)
+    whole("dataset.split_seed", split_seed, low=0)
 
 
-def check_splits(test_fraction: float, val_fraction: float, split_seed: int) -> None:
-    """Refuse fractions and a seed that no test and validation split can be drawn with."""
-    if not (_is_number(test_fraction) and 0 < test_fraction < 1):
-        raise ConfigError(f"dataset.test_fraction: expected more than 0 and less than 1, got {_shown(test_fraction)}")
-    check_split(val_fraction, split_seed)
-    if val_fraction + test_fraction >= 1:
+def check_test_split(test_fraction: float, val_fraction: float) -> None:
+    """Refuse a fraction that no test split can be drawn by, or none that leaves samples to train."""
+    if number("dataset.test_fraction", test_fraction, above=0, below=1) + val_fraction >= 1:
         raise ConfigError(
             "dataset.test_fraction and dataset.val_fraction: expected a sum of less than 1,"
-            f" got {test_fraction} + {val_fraction}"
+            f" got {shown(test_fraction)} + {shown(val_fraction)}"
         )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _shown(value: Any) -> str:
-    return "null" if value is None else repr(value)
 
 
 def check_task(loss: Loss, num_outputs: int | None) -> None:
     """Refuse an unknown loss and a number of outputs that does not suit it."""
-    limit = 2**31 - 1 if Task(loss, 1).is_classification else 1
+    limit = None if Task(loss, 1).is_classification else 1
     if num_outputs is None:
         return
-    if not _is_whole(num_outputs) or not 1 <= num_outputs <= limit:
-        wanted = "1" if limit == 1 else f"a whole number from 1 to {limit}"
-        raise ConfigError(f"dataset.num_outputs: expected {wanted} for loss '{loss}', got {num_outputs!r}")
+    if whole("dataset.num_outputs", num_outputs, low=1) > (limit or num_outputs):
+        raise ConfigError(f"dataset.num_outputs: expected 1 for loss '{loss}', got {shown(num_outputs)}")
 
 
 def check_path(key: str, path: Any) -> None:
     """Refuse what is no path; there need not be one."""
     if not isinstance(path, str | os.PathLike | None):
-        raise ConfigError(f"{key}: expected a path, got {_shown(path)}")
+        raise ConfigError(f"{key}: expected a path, got {shown(path)}")
 
 
 def check_bool(**flags: bool) -> None:
     """Refuse what is neither true nor false."""
     for name, value in flags.items():
         if not isinstance(value, bool):
-            raise ConfigError(f"dataset.{name}: expected true or false, got {value!r}")
+            raise ConfigError(f"dataset.{name}: expected true or false, got {shown(value)}")
 
 
 def check_party_name(name: str, where: str, error: type[UserError] = ConfigError) -> None:
@@ -89,7 +72,7 @@ def check_party_name(name: str, where: str, error: type[UserError] = ConfigError
 def name_list(key: str, names: Sequence[str]) -> list[str]:
     """Return the names as a plain list; refuse a bare string, an empty list and a name given twice."""
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise ConfigError(f"{key}: expected a list of names, got {names!r}")
+        raise ConfigError(f"{key}: expected a list of names, got {shown(names)}")
     plain = [str(name) for name in names]
     if not plain:
         raise ConfigError(f"{key}: expected at least one name, got an empty list")
@@ -102,7 +85,7 @@ def name_list(key: str, names: Sequence[str]) -> list[str]:
 def plain_mapping(key: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a mapping from party names as a plain dictionary; none is an empty one."""
     if given is not None and not isinstance(given, Mapping):
-        raise ConfigError(f"{key}: expected a mapping from party names, got {given!r}")
+        raise ConfigError(f"{key}: expected a mapping from party names, got {shown(given)}")
     return {str(name): value for name, value in (given or {}).items()}
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from flexray.data.base import Array, ArrayFeatures, Dataset, Features, IdArray, Outline, Split
-from flexray.data.checks import check_splits
+from flexray.data.checks import check_split, check_test_split
 from flexray.data.rows import split_rows
 from flexray.errors import DataError
 from flexray.tasks import LabelArray, Task
@@ -46,7 +46,8 @@ class Digits(Dataset):
     split_seed: int = 0
 
     def __post_init__(self) -> None:
-        check_splits(self.test_fraction, self.val_fraction, self.split_seed)
+        check_split(self.val_fraction, self.split_seed)
+        check_test_split(self.test_fraction, self.val_fraction)
 
     def outline(self) -> Outline:
         """Return what is known without reading the images."""

@@ -23,11 +23,10 @@ from flexray.data.checks import check_bool, check_path, check_split, name_list
 from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Pictures, Source
 from flexray.data.stand_in import StandIn
 from flexray.errors import ConfigError, DataError, near_match
+from flexray.ranges import FEW, MANY, whole
 from flexray.tasks import LabelArray, Task
 
 SCALES = ("unit", "imagenet")
-MOST = 2**31 - 1
-"""Of samples, pixels, views and the like."""
 READERS = {"threads": ThreadReader, "processes": ProcessReader}
 
 
@@ -92,7 +91,7 @@ class PictureData(Dataset):
         check_split(self.val_fraction, self.split_seed)
         check_bool(augment=self.augment)
         for key, at_least in (("workers", 0), ("batches_ahead", 0), ("seed", 0)):
-            check_whole(key, getattr(self, key), at_least)
+            whole(f"dataset.{key}", getattr(self, key), at_least)
         for key in ("synthetic_train", "synthetic_test"):
             check_whole(key, getattr(self, key), 2)
         if self.channels not in tuple(IMAGENET) or isinstance(self.channels, bool):
@@ -242,13 +241,9 @@ def renumbered(listing: Listing, known: Sequence[str], root: Path) -> Listing:
     }
 
 
-def check_whole(key: str, value: Any, low: int) -> int:
-    """Return ``value`` if it is a whole number of at least ``low``, and no slip."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise ConfigError(f"dataset.{key}: expected a whole number of at least {low}, got {value!r}")
-    if value > MOST:
-        raise ConfigError(f"dataset.{key}: expected a whole number from {low} to {MOST:,}, got {value!r}")
-    return value
+def check_whole(key: str, value: Any, low: int, high: int = MANY) -> int:
+    """Return ``value`` if it is a whole number from ``low`` to ``high``."""
+    return whole(f"dataset.{key}", value, low, high)
 
 
 def whole_pair(key: str, value: Any) -> tuple[int, int]:
@@ -256,7 +251,7 @@ def whole_pair(key: str, value: Any) -> tuple[int, int]:
     pair = [value, value] if isinstance(value, int) else value
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
         raise ConfigError(f"dataset.{key}: expected [rows,columns], got {value!r}")
-    return check_whole(key, pair[0], 1), check_whole(key, pair[1], 1)
+    return check_whole(key, pair[0], 1, FEW), check_whole(key, pair[1], 1, FEW)
 
 
 def check_range(key: str, value: Any) -> tuple[float, float]:

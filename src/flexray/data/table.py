@@ -23,8 +23,9 @@ from flexray.data.checks import (
     check_bool,
     check_party_name,
     check_path,
-    check_splits,
+    check_split,
     check_task,
+    check_test_split,
     name_list,
     plain_mapping,
 )
@@ -91,7 +92,8 @@ class Table(Dataset):
     def __post_init__(self) -> None:
         for key in ("path", "labels_file"):
             check_path(f"dataset.{key}", getattr(self, key))
-        check_splits(self.test_fraction, self.val_fraction, self.split_seed)
+        check_split(self.val_fraction, self.split_seed)
+        check_test_split(self.test_fraction, self.val_fraction)
         check_task(self.loss, self.num_outputs)
         check_bool(shared_columns=self.shared_columns, standardize=self.standardize)
         if not self.label:

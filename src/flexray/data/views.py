@@ -20,11 +20,11 @@ from flexray.data.folders import entries, found_in, split_folders
 from flexray.data.picture_data import Listing, PictureData, Sample, check_whole
 from flexray.data.stand_in import StandIn
 from flexray.errors import ConfigError, DataError
+from flexray.ranges import FEW
 
 LAYOUT = (
     "looked for CLASS/train/ITEM/VIEW.png, CLASS/train/ITEM_VIEW.png and train/CLASS/..., with test/ or val/ beside"
 )
-MOST_VIEWS = 100_000
 NUMBER = re.compile(r"(\d+)\D*$")
 Item = tuple[str, dict[int, str]]
 """Name of an object, and the file of every view."""
@@ -47,8 +47,7 @@ class Views(PictureData):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if check_whole("views", self.views, 1) > MOST_VIEWS:
-            raise ConfigError(f"dataset.views: expected a whole number from 1 to {MOST_VIEWS:,}, got {self.views:,}")
+        check_whole("views", self.views, 1, FEW)
         check_whole("num_classes", self.num_classes, 2)
         self._numbers: tuple[int, ...] = ()
 

@@ -16,12 +16,12 @@ from typing import Any
 from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.codec import Codec
 from flexray.data.base import Split
+from flexray.driver.divergence import Watch
 from flexray.driver.saving import Saves, pack
 from flexray.experiment import Experiment
 from flexray.group import PartyGroup
 from flexray.limits import check_max_time
 from flexray.messages import (
-    Divergence,
     Ended,
     EvalRecord,
     Order,
@@ -72,7 +72,7 @@ class Driver(ABC):
         self._clock = Stopwatch()
         self._pending: deque[Pending] = deque()
         self._iterations = [0] * len(experiment.names)
-        self._divergence: Divergence | None = None
+        self._watch = Watch(experiment.names)
         self._reached = False
         self._reports: tuple[Report, ...] | None = None
         self._epoch_rounds = experiment.shared.batches().per_epoch * self._turns_per_batch()
@@ -156,16 +156,18 @@ class Driver(ABC):
 
     def _read(self, keep: int) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         """Read the oldest results until ``keep`` are left; after a divergence, nothing more is read."""
-        while len(self._pending) > keep and not self._divergence:
+        while len(self._pending) > keep and not self._watch.found:
             pending = self._pending.popleft()
             values = self._runtime.get(pending.handles)
             record = pending.record
             if isinstance(record, Snapshot):
-                state = {**record.driver, "reports": CODEC.encode(self._reports, {}), "reached": self._reached}
+                state = {"reports": CODEC.encode(self._reports, {}), "reached": self._reached}
+                state |= {**record.driver, "first_loss": self._watch.first_loss}
                 yield replace(record, driver=state, participants=pack(values))
             elif isinstance(record, EvalRecord):
                 metrics = {key: value for part in values for key, value in part.items()}
                 self._reached = self._reached or self._x.target.met_by(metrics)
+                self._watch.losses(record.round, (value for key, value in metrics.items() if key.endswith("_loss")))
                 yield replace(record, metrics=metrics)
             else:
                 yield self._complete(record, values)
@@ -181,13 +183,6 @@ class Driver(ABC):
     @abstractmethod
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
         """Fill in what only the reports tell."""
-
-    def _note_divergence(self, record: RoundRecord, reports: tuple[Report, ...]) -> None:
-        """Remember who saw a loss that is not finite, the earliest local iteration first."""
-        found = [(r.diverged_at, k) for k, r in enumerate(reports) if r.diverged_at is not None]
-        if found and not self._divergence:
-            iteration, k = min(found)
-            self._divergence = Divergence(record.round, self._x.names[k], iteration)
 
     # Evaluation -------------------------------------------------------------------------------------------------
 
@@ -211,7 +206,7 @@ class Driver(ABC):
 
     @property
     def _stopping(self) -> bool:
-        return bool(self._divergence) or self._interrupted or (self._reached and self._x.target.stop)
+        return bool(self._watch.found) or self._interrupted or (self._reached and self._x.target.stop)
 
     def _lookahead_after(self, evaluated: bool) -> int:
         return 0 if evaluated and self._x.target.stop else self._lookahead
@@ -246,6 +241,7 @@ class Driver(ABC):
         state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}
         self._clock, self._iterations = state["clock"], state["iterations"]
         self._reports, self._reached = state["reports"], state["reached"]
+        self._watch.first_loss = state.get("first_loss")
         self._algorithm.keep(state["algorithm"])
         self._done = since.round
         self._evaluated = since.round if self._is_eval(since.round) else -1
@@ -283,4 +279,4 @@ class Driver(ABC):
         memory = tuple(self._runtime.get(self._all_groups("peak_memory_mb")))
         is_cut = self._interrupted and done != limit and not self._out_of_time
         status: Status = "interrupted" if is_cut else "completed"
-        return Ended(done, sim_time, self._divergence, digests, states, status, memory)
+        return Ended(done, sim_time, self._watch.found, digests, states, status, memory)

@@ -95,7 +95,7 @@ class EventDriver(Driver):
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
         answer, followed = values
         party, count = record.party or 0, len(self._x.parties)
-        self._note_divergence(record, _spread(followed.report, answer.report, party, count))
+        self._watch.reports(record.round, _spread(followed.report, answer.report, party, count))
         up = tuple(answer.report.up_bytes if k == party else 0 for k in range(count))
         down = tuple(answer.report.down_bytes if k == party else 0 for k in range(count))
         return completed(record, answer.report.loss, up, down, answer.staleness)

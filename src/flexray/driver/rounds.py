@@ -114,7 +114,7 @@ class RoundDriver(Driver):
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
         reports = self._reports_of(values)
         self._reports = self._last_reports(record, reports) if self._algorithm.needs_reports else None
-        self._note_divergence(record, reports)
+        self._watch.reports(record.round, reports)
         up, down = tuple(r.up_bytes for r in reports[:-1]), tuple(r.down_bytes for r in reports[:-1])
         return completed(record, reports[-1].loss, up, down)
 

@@ -18,6 +18,7 @@ from typing import Any
 from torch import nn
 
 from flexray.errors import ConfigError
+from flexray.memory import MemoryCheck
 from flexray.models.bert import Bert
 from flexray.models.cnn import CNN
 from flexray.models.lstm import LSTM
@@ -34,12 +35,14 @@ def build_module(factory: ModuleFactory, owner: str = "", **offers: Any) -> nn.M
 
     Raises:
         ConfigError: It made something else than a module, or refuses its arguments; ``owner`` is named, if given.
+        flexray.errors.ResourceError: It needs more memory than there is.
     """
     bound = factory.keywords if isinstance(factory, partial) else {}
     parameters = inspect.signature(factory).parameters
     wanted = {key: value for key, value in offers.items() if key in parameters and key not in bound}
     try:
-        module = factory(**wanted)
+        with MemoryCheck(owner or "model"):
+            module = factory(**wanted)
         if not isinstance(module, nn.Module):
             raise ConfigError(f"model._target_: expected a torch.nn.Module, it made a {type(module).__name__}")
     except ConfigError as error:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from flexray.errors import ConfigError
+from flexray.ranges import number, whole
 
 
 class Bert(nn.Module):
@@ -53,8 +54,8 @@ class Bert(nn.Module):
         super().__init__()
         if len(in_shape) != 1:
             raise ConfigError(f"model: Bert expects token IDs, (tokens,), got samples of shape {tuple(in_shape)}")
-        if not (dropout is None or (isinstance(dropout, int | float) and 0 <= dropout < 1)):
-            raise ConfigError(f"model.dropout: expected a number in [0, 1) or null, got {dropout!r}")
+        if dropout is not None:
+            number("model.dropout", dropout, low=0, below=1)
         chances = (
             {} if dropout is None else dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), dropout)
         )
@@ -81,8 +82,8 @@ def _small(**sizes: Any) -> Any:
     from transformers import BertConfig, BertModel
 
     for key, value in sizes.items():
-        if "dropout" not in key and (type(value) is not int or value < 1):
-            raise ConfigError(f"model: Bert's {key}: expected a whole number of at least 1, got {value!r}")
+        if "dropout" not in key:
+            whole(f"model: Bert's {key}", value, low=1)
     if sizes["hidden_size"] % sizes["num_attention_heads"]:
         width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
         raise ConfigError(f"model.heads: expected a divisor of model.hidden, {width}, got {heads}")
@@ -131,9 +132,7 @@ def first_line(error: BaseException) -> str:
 
 
 def _freeze(bert: Any, layers: int) -> None:
-    if type(layers) is not int or layers < 0:
-        raise ConfigError(f"model.frozen_layers: expected a whole number of at least 0, got {layers!r}")
-    if not layers:
+    if not whole("model.frozen_layers", layers, low=0):
         return
     stack = getattr(getattr(bert, "encoder", None), "layer", None)
     if not isinstance(stack, nn.ModuleList) or layers > len(stack):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from flexray.errors import ConfigError
+from flexray.ranges import number, whole
 
 
 class LSTM(nn.Module):
@@ -41,10 +42,8 @@ class LSTM(nn.Module):
                 " flat features want model=mlp"
             )
         for key, value in (("hidden", hidden), ("layers", layers)):
-            if type(value) is not int or value < 1:
-                raise ConfigError(f"model.{key}: expected a whole number of at least 1, got {value!r}")
-        if not (isinstance(dropout, int | float) and 0 <= dropout < 1):
-            raise ConfigError(f"model.dropout: expected a number in [0, 1), got {dropout!r}")
+            whole(f"model.{key}", value, low=1)
+        number("model.dropout", dropout, low=0, below=1)
         self.rnn = nn.LSTM(in_shape[1], hidden, layers, batch_first=True, bidirectional=bidirectional)
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
         self.output = nn.Linear(hidden * (2 if bidirectional else 1), out_features)

@@ -5,13 +5,13 @@ Shapes: b = samples of a batch, i = inputs after flattening, o = outputs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
 from torch import nn
 
 from flexray.errors import ConfigError, near_match
+from flexray.ranges import number, shown, whole
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
 
@@ -19,8 +19,10 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "ge
 def check_widths(key: str, widths: Sequence[int]) -> None:
     """Refuse what is no list of positive whole numbers."""
     is_list = isinstance(widths, Sequence) and not isinstance(widths, str)
-    if not is_list or not all(type(width) is int and width > 0 for width in widths):
-        raise ConfigError(f"{key}: expected a list of positive whole numbers, got {widths!r}")
+    if not is_list:
+        raise ConfigError(f"{key}: expected a list of positive whole numbers, got {shown(widths)}")
+    for i, width in enumerate(widths):
+        whole(f"{key}[{i}]", width, low=1)
 
 
 class MLP(nn.Sequential):
@@ -44,8 +46,7 @@ class MLP(nn.Sequential):
     ) -> None:
         if activation not in ACTIVATIONS:
             raise ConfigError(f"model.activation: unknown '{activation}'{near_match(str(activation), ACTIVATIONS)}")
-        if not (isinstance(dropout, int | float) and 0 <= dropout < 1):
-            raise ConfigError(f"model.dropout: expected a number in [0, 1), got {dropout!r}")
+        number("model.dropout", dropout, low=0, below=1)
         check_widths("model.hidden", hidden)
         layers: list[nn.Module] = []
         width = in_features
@@ -69,8 +70,6 @@ class Linear(nn.Linear):
 
     def __init__(self, in_features: int, out_features: int, weight_std: float | None = None) -> None:
         super().__init__(in_features, out_features)
-        if not (weight_std is None or (isinstance(weight_std, int | float) and 0 <= weight_std < math.inf)):
-            raise ConfigError(f"model.weight_std: expected a number of at least 0 or null, got {weight_std!r}")
         if weight_std is not None:
-            nn.init.normal_(self.weight, std=weight_std)
+            nn.init.normal_(self.weight, std=number("model.weight_std", weight_std, low=0))
             nn.init.zeros_(self.bias)

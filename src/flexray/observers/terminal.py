@@ -137,7 +137,13 @@ def announce_end(record: Ended) -> None:
     """Say where a run diverged, if it did."""
     if record.divergence:
         where = record.divergence
+        what, place = "became NaN or infinite", f", local iteration {where.local_iteration + 1}"
+        if where.loss is not None:
+            what, place = f"grew to {where.loss:.3g}, more than a million times the first,", ""
         log.error(
-            "diverged: the loss became NaN or infinite in round %d at %s, local iteration %d; a lower lr may help",
-            where.round, where.participant, where.local_iteration + 1,
-        )  # fmt: skip
+            "diverged: the loss %s in round %d at %s%s; a lower lr may help",
+            what,
+            where.round,
+            where.participant,
+            place,
+        )

@@ -103,7 +103,7 @@ def _notes(group: Group, reached: Sequence[Reached]) -> list[str]:
         notes.append("one seed only: no deviation")
     diverged = [run for run in runs if run.status == DIVERGED]
     if diverged:
-        notes.append(f"diverged (the loss became NaN or infinite): {_named(diverged)}")
+        notes.append(f"diverged (the loss became NaN, infinite or a million times the first): {_named(diverged)}")
     for status, words in ((UNFINISHED, "still running, killed or crashed"), *STOPPED.items()):
         if others := [run for run in group.runs if run.status == status]:
             notes.append(f"not counted, {words}: {_named(others)}")

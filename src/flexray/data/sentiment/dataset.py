@@ -28,6 +28,7 @@ from flexray.data.sentiment.standin import StandIn, stand_in
 from flexray.data.sentiment.store import Store, open_store
 from flexray.data.sentiment.tokens import check_bert, check_tokens, tokenize
 from flexray.errors import ConfigError, near_match
+from flexray.ranges import whole
 from flexray.tasks import LabelArray, Loss, Task
 
 log = logging.getLogger("flexray")
@@ -80,8 +81,7 @@ class Sentiment(Dataset):
         check_split(0.0, self.split_seed)
         check_bool(standardize=self.standardize)
         for key, value in (("max_steps", self.max_steps), ("max_tokens", self.max_tokens)):
-            if type(value) is not int or value < 3:
-                raise ConfigError(f"dataset.{key}: expected a whole number of at least 3, got {value!r}")
+            whole(f"dataset.{key}", value, 3)
         if self.text not in TEXTS:
             raise ConfigError(f"dataset.text: unknown '{self.text}'{near_match(str(self.text), TEXTS)}")
         if not isinstance(self.bert, str) or not self.bert:

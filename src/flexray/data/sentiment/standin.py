@@ -22,6 +22,7 @@ from flexray.data.base import SPLITS, Array, IdArray, Split
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
 from flexray.data.sentiment.samples import PARTIES
 from flexray.errors import ConfigError
+from flexray.ranges import FEW, MANY, whole
 from flexray.seeds import generator
 
 WEIGHTS = {"video": 0.7, "audio": 0.7, "text": 0.9}
@@ -30,7 +31,6 @@ NOISE = 0.15
 LARGEST = 3.0
 SHIFT = 1.0
 VOCABULARY = 1000
-MOST = 2**31 - 1
 FIRST, LAST = 1, 2
 LISTED = 40
 """Words of the positive list, and of the negative one; they follow padding and the first and last token's IDs."""
@@ -62,10 +62,7 @@ class StandIn:
 
     def __post_init__(self) -> None:
         for key, low in (("train", 2), ("val", 0), ("test", 2), ("steps", 5), ("video", 3), ("audio", 3)):
-            value = getattr(self, key)
-            if type(value) is not int or not low <= value <= MOST:
-                bounds = f"from {low} to {MOST:,}" if type(value) is int and value > MOST else f"of at least {low}"
-                raise ConfigError(f"dataset.standin.{key}: expected a whole number {bounds}, got {value!r}")
+            whole(f"dataset.standin.{key}", getattr(self, key), low, MANY if key in SPLITS else FEW)
 
     @property
     def sizes(self) -> dict[Split, int]:
