@@ -35,8 +35,6 @@ IMAGENET = {1: ((0.449,), (0.226,)), 3: ((0.485, 0.456, 0.406), (0.229, 0.224, 0
 """Means and deviations of ImageNet's training pictures, by number of channels, as all pretrained ResNets expect."""
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF")
 """What the suffixes of pictures name; of others Pillow would start programs, as for PostScript."""
-MOST_PIXELS = 89_478_485
-"""A quarter of a GiB at three bytes a pixel, of which Pillow warns."""
 RATIO = (3 / 4, 4 / 3)
 TRIES = 10
 
@@ -72,8 +70,6 @@ class Files:
         file = Path(self._files[sample])
         try:
             with reading(file, "a picture"), Image.open(file, formats=FORMATS) as picture:
-                if math.prod(picture.size) > MOST_PIXELS:
-                    raise DataError(f"{file}: has {picture.size} pixels, more than {MOST_PIXELS:,} in all")
                 mode = picture.mode
                 warns = mode == "P" and "transparency" in picture.info  # unless it becomes RGBA first
                 converted = (picture.convert("RGBA") if warns else picture).convert(self._mode)

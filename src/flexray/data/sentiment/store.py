@@ -28,7 +28,7 @@ import numpy as np
 
 from flexray.data.base import Array, Fitted, IdArray, Split
 from flexray.data.sentiment.layouts import Layout
-from flexray.data.sentiment.samples import Joined, Modality, Samples, join
+from flexray.data.sentiment.samples import PARTIES, Joined, Modality, Samples, join
 from flexray.errors import DataError
 from flexray.files import check_file, open_array
 
@@ -95,14 +95,29 @@ def _opened(folder: Path) -> Store | None:
     """Return the store in a folder if it is there and whole."""
     try:
         store = Store(folder, _json(folder / "report.json"))
+        _check_report(store.report)
         for split in store.report["where"]:
             _check_split(store, split)
         for name, kind in store.report["kinds"].items():
             if kind in ("steps", "flat"):
                 store.scaling(name)
-        return store if set(REPORT) <= set(store.report) else None
+        return store
     except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RecursionError):
         return None  # whatever is wrong with it, it is made again
+
+
+def _check_report(report: Mapping[str, Any]) -> None:
+    """Refuse a report that is not made as :func:`_make` makes it."""
+    dropped = [ids for names in report["dropped"].values() for ids in names.values()]
+    of_names = (*report["sizes"].values(), *report["replaced"].values())
+    if not all(isinstance(report[key], dict) for key in REPORT) or not set(PARTIES) <= set(report["kinds"]):
+        raise ValueError("no mappings by name")
+    if not all(type(count) is int for count in of_names) or not all(isinstance(x, str) for ids in dropped for x in ids):
+        raise ValueError("no counts and no IDs")
+    if not all(
+        isinstance(report["where"][split][name], str) for split in report["sizes"] for name in (*PARTIES, "labels")
+    ):
+        raise ValueError("no names of files")
 
 
 def _json(file: Path) -> Any:
