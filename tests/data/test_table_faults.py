@@ -1,3 +1,5 @@
+from datetime import date
+
 import numpy as np
 import pyarrow
 import pytest
@@ -216,3 +218,18 @@ def test_a_hexadecimal_id_leaves_other_columns_as_they_are(tmp_path):
 def test_hexadecimal_labels_are_words(tmp_path):
     dataset = one_file(tmp_path, change=[("y", row, ["0x0", "0x1"][row % 2]) for row in range(N)])
     assert dataset.outline().task.classes == ("0x0", "0x1")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        ("Paris", "'Paris'; expected a finite number (words have to be coded as numbers, as pandas.get_dummies does)"),
+        (None, "empty; expected a finite number (fill what is missing, or leave the row out)"),
+        (date(2020, 1, 31), "datetime.date(2020, 1, 31); expected a finite number (give dates as days or seconds"),
+    ],
+)
+def test_what_to_do_about_a_column_without_numbers_is_said(tmp_path, value, advice, suffix):
+    rows = range(N) if value else [0]
+    error = error_of(lambda: one_file(tmp_path, suffix, change=[("visits", row, value) for row in rows]))
+    assert f"{tmp_path}/all{suffix}: column 'visits': row 0 is {advice}" in str(error)

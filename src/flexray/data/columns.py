@@ -11,6 +11,7 @@ import re
 import reprlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,18 @@ def numbers(column: Any, where: str) -> FloatArray:
     if bad.size:
         value = column[int(bad[0])].as_py()
         shown = "empty" if value in (None, "") else reprlib.repr(value)
-        raise DataError(f"{where}: row {bad[0]} is {shown}; expected a finite number")
+        advice = _advice(value, len(bad) == len(values))
+        raise DataError(f"{where}: row {bad[0]} is {shown}; expected a finite number{advice}")
     return values
+
+
+def _advice(value: Any, is_alike: bool) -> str:
+    """Return what to do about a value that is no number; ``is_alike``: no value of its column is one."""
+    if value in (None, ""):
+        return " (fill what is missing, or leave the row out)"
+    if isinstance(value, date):
+        return " (give dates as days or seconds since one of them)"
+    return " (words have to be coded as numbers, as pandas.get_dummies does)" if is_alike else ""
 
 
 def _number(value: Any) -> float:
