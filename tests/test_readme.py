@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 from pathlib import Path
@@ -80,3 +81,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_guide_is_linked_from_the_readme() -> None:
     for page in PAGES[1:]:
         assert f"](docs/{page.name})" in TEXTS[PAGES[0]]
+
+
+def test_the_loss_of_the_dataset_of_ones_own_falls(folder: Path) -> None:
+    command = next(line for lines in SHELL for line in lines if "my_dataset" in line)
+    status, said = typed([*shlex.split(command)[1:], "hydra.run.dir=sines"], folder)
+    assert status == 0, said[-4000:]
+    with (folder / "sines" / "evals.csv").open(newline="") as rows:
+        losses = [float(row["train_loss"]) for row in csv.DictReader(rows)]
+    assert len(losses) == 3
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0] / 2

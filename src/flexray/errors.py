@@ -25,10 +25,23 @@ class FlexrayError(Exception):
     exit_status = 1
 
 
+LONGEST = 1000
+"""Characters of a message; of a longer one the middle is left out, such as thousands of columns of a damaged file."""
+
+
+def printable(text: str) -> str:
+    """Return a text in which line ends and what a terminal would obey, as a file may hold them, are escaped."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 300]} ... {line[-295:]}"
+
+
 class UserError(FlexrayError, ValueError):
     """A mistake in what the user gave; the message is one line."""
 
     exit_status = 2
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message))
 
 
 class ConfigError(UserError):

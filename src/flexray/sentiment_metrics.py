@@ -3,8 +3,9 @@
 Zero labels are neutral, and both habits of the field are offered, as in MMSA and Multimodal-Infomax:
 ``has0`` counts all samples and asks whether prediction and label are both at least 0 or both below; ``non0``
 leaves samples with label 0 out and asks whether both are above 0 or both not. F1 is the mean over both classes,
-weighted by how many samples have them. With 7 (5) classes, prediction and label are clipped to [-3, 3] ([-2, 2]) and
-rounded to the nearest whole number, halves to the even one.
+weighted by how many samples have them, as in MMSA; Multimodal-Infomax hands predictions and labels over in exchanged
+places, so that its F1 is weighted by how many samples are predicted to have them. With 7 (5) classes, prediction and
+label are clipped to [-3, 3] ([-2, 2]) and rounded to the nearest whole number, halves to the even one.
 
 Shapes: n = samples.
 """

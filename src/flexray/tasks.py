@@ -48,7 +48,7 @@ class Task:
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
-            raise ConfigError(f"dataset.loss: unknown loss '{self.loss}'{near_match(self.loss, LOSSES)}")
+            raise ConfigError(f"dataset.loss: unknown loss '{self.loss}'{near_match(str(self.loss), LOSSES)}")
 
     @property
     def is_classification(self) -> bool:

@@ -1,5 +1,7 @@
 """Files, rows and columns that cannot be used; and where relative paths start from."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -167,3 +169,23 @@ def test_relative_paths_start_where_the_command_was_typed(command, data, argumen
 
 def test_a_relative_path_to_nothing_is_shown_in_full_although_the_folder_changes(command, data):
     command("dataset=bundle", "dataset.path=dta", "hydra.job.chdir=true").assert_refused(f"{data.parent}/dta: no such")
+
+
+@pytest.mark.parametrize("name", ["train/audio.npy", "test/labels.npy", "all.csv"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(command, data, name):
+    (data / name).unlink()
+    os.mkfifo(data / name)
+    arguments = ONE_FILE if name == "all.csv" else BUNDLE
+    command(*arguments).assert_refused(f"flexray: {data}/{name}: is a pipe; expected ")
+
+
+def test_a_label_that_is_a_quantity_is_refused_at_the_start(command, data):
+    change(data / "all.csv", lambda table: pd.concat([table] * 30).assign(y=[7 * k for k in range(30 * ROWS)]))
+    arguments = (*TABLE, "dataset.path=data/all.csv", "dataset.parties={bank:[age,income],shop:[visits]}")
+    command(*arguments).assert_refused(
+        f"flexray: {data}/all.csv: column 'y': has 600 different labels in 600 rows; expected dataset.loss=l1 or mse"
+    )
+
+
+def test_a_fraction_that_is_none_is_refused(command, data):
+    command(*ONE_FILE, "dataset.test_fraction=null").assert_refused("dataset.test_fraction: expected ", "got null")

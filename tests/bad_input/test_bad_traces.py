@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
 
+from flexray.traces import chunks
 from flexray.traces.cli import main as traces_command
 
 from .conftest import Command
@@ -90,3 +92,27 @@ def test_a_truncated_gzip_names_file_and_line(tmp_path: Path, capsys: pytest.Cap
     printed = capsys.readouterr().err
     assert printed.startswith(f"flexray: {path}: line "), printed
     assert printed.count("\n") == 1
+
+
+def test_a_pipe_in_place_of_a_trace_is_not_waited_for(
+    run: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    os.mkfifo(path)
+    run("speeds=trace", f"speeds.path={path}").assert_refused(f"flexray: {path}: is a pipe; expected a trace file")
+    usage = tmp_path / "usage.csv"
+    usage.write_text("0,300000000,1,0,1,0.5" + ",0" * 14 + "\n")
+    events = ("--machine-events", path, "-o", tmp_path / "o.parquet")
+    assert imported("google2011", usage, *events) == imported("google2019", usage, *events) == 2
+    assert imported("long", path, "-o", tmp_path / "o.parquet") == imported("long", tmp_path, *events[2:]) == 2
+    assert set(capsys.readouterr().err.splitlines()) == {f"flexray: {path}: is a pipe; expected a regular file"}
+
+
+def test_a_line_that_never_ends_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "LONGEST_LINE", 1 << 21)
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"time,p\n" + b"0" * (1 << 24)))
+    assert imported("wide", path, "-o", tmp_path / "o.parquet") == 2
+    assert capsys.readouterr().err == f"flexray: {path}: line 1: expected lines of at most 2 MiB\n"

@@ -4,10 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flexray.data.checks import check_features, reading
+from flexray.data.checks import check_features, check_split, check_task, check_test_split, reading
 from flexray.data.digits import Digits
 from flexray.data.outlines import check_classes
-from flexray.errors import DataError
+from flexray.errors import ConfigError, DataError
 from flexray.tasks import Task
 
 
@@ -87,3 +87,22 @@ def test_a_refusal_while_a_file_is_read_is_told_once(tmp_path):
     file.write_text("x")
     with pytest.raises(DataError, match=r"^refused$"), reading(file, "a pickle"):
         raise DataError("refused")
+
+
+@pytest.mark.parametrize("value", [None, True, False, "0.2", [0.2], {}, -0.1, 1, 1.0, float("nan"), 10**400])
+def test_what_is_no_fraction_is_refused(value):
+    for key, check in (("val", lambda: check_split(value, 0)), ("test", lambda: check_test_split(value, 0.0))):
+        with pytest.raises(ConfigError, match=rf"^dataset.{key}_fraction: expected a number .*, got "):
+            check()
+
+
+@pytest.mark.parametrize("seed", [None, True, -1, 1.0, "1", []])
+def test_what_is_no_seed_of_a_split_is_refused(seed):
+    with pytest.raises(ConfigError, match=r"^dataset.split_seed: expected a whole number of at least 0, got "):
+        check_split(0.0, seed)
+
+
+@pytest.mark.parametrize("count", [True, 0, -1, 1.0, "3", 10**30])
+def test_what_is_no_number_of_classes_is_refused(count):
+    with pytest.raises(ConfigError, match=r"^dataset.num_outputs: expected a whole number of at "):
+        check_task("cross_entropy", count)

@@ -1,3 +1,5 @@
+from datetime import date
+
 import numpy as np
 import pyarrow
 import pytest
@@ -193,3 +195,41 @@ def test_bad_arguments_are_named(tmp_path, arguments, words):
     error = error_of(lambda: one_file(tmp_path, **arguments))
     assert type(error) is ConfigError
     assert all(word in str(error) for word in words), str(error)
+
+
+def test_a_hexadecimal_number_is_a_text(tmp_path):
+    rows = [("visits", row, row) for row in range(N)]
+    error = error_of(lambda: one_file(tmp_path, change=[*rows, ("visits", 3, "0x10")]))
+    assert f"{tmp_path}/all.csv: column 'visits': row 3 is '0x10'; expected a finite number" in str(error)
+    for sign in ("0X1f", "-0x1"):
+        error = error_of(lambda sign=sign: one_file(tmp_path, change=[*rows, ("visits", 0, sign)]))
+        assert f"column 'visits': row 0 is '{sign}'" in str(error)
+
+
+def test_a_hexadecimal_id_leaves_other_columns_as_they_are(tmp_path):
+    plain = one_file(tmp_path)
+    labels = {split: labels.tolist() for split, labels in plain.labels().items()}
+    dataset = one_file(tmp_path, change=[("id", row, f"0x{row:x}") for row in range(N)], id="id")
+    assert {split: found.tolist() for split, found in dataset.labels().items()} == labels
+    assert dataset.outline().task.classes == ()
+    assert "0x1" in np.concatenate([dataset.sample_ids(split) for split in labels])
+
+
+def test_hexadecimal_labels_are_words(tmp_path):
+    dataset = one_file(tmp_path, change=[("y", row, ["0x0", "0x1"][row % 2]) for row in range(N)])
+    assert dataset.outline().task.classes == ("0x0", "0x1")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        ("Paris", "'Paris'; expected a finite number (words have to be coded as numbers, as pandas.get_dummies does)"),
+        (None, "empty; expected a finite number (fill what is missing, or leave the row out)"),
+        (date(2020, 1, 31), "datetime.date(2020, 1, 31); expected a finite number (give dates as days or seconds"),
+    ],
+)
+def test_what_to_do_about_a_column_without_numbers_is_said(tmp_path, value, advice, suffix):
+    rows = range(N) if value else [0]
+    error = error_of(lambda: one_file(tmp_path, suffix, change=[("visits", row, value) for row in rows]))
+    assert f"{tmp_path}/all{suffix}: column 'visits': row 0 is {advice}" in str(error)

@@ -9,6 +9,7 @@ Shapes: n = samples of a split.
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +31,10 @@ from flexray.data.base import (
     SavedModel,
     Split,
 )
-from flexray.data.checks import check_features, check_party_name, check_split, check_task, name_list, reading
-from flexray.data.rows import blocks, fit_scaling, make_task, row_of_ids
+from flexray.data.checks import check_features, check_party_name, check_path, check_split, check_task, name_list
+from flexray.data.rows import blocks, fit_scaling, make_task, numbered, row_of_ids
 from flexray.errors import ConfigError, DataError, near_match
+from flexray.files import open_array
 from flexray.tasks import LabelArray, Loss, Task
 
 LAYOUT = "expected a folder with train/NAME.npy and test/NAME.npy (one array per party) and a labels.npy in both"
@@ -47,7 +49,8 @@ class Bundle(Dataset):
     Args:
         path: The folder.
         loss: ``cross_entropy``, ``l1`` or ``mse``.
-        num_outputs: Number of classes; by default the largest label of any split, plus one.
+        num_outputs: Number of classes, 0 .. num_outputs-1; by default as many as there are labels in all splits, and
+            numbers with gaps between them become 0, 1, ... in their order.
         val_fraction: Part of the training rows that becomes the validation split, where there is no ``val`` folder.
         split_seed: Draws these rows.
         parties: Which ``NAME.npy`` to use, in this order; by default all, sorted by name.
@@ -67,6 +70,7 @@ class Bundle(Dataset):
     scale: str = "none"
 
     def __post_init__(self) -> None:
+        check_path("dataset.path", self.path)
         if not self.path:
             raise ConfigError(f"dataset.path: {LAYOUT}, got none")
         if self.scale not in SCALES:
@@ -74,6 +78,7 @@ class Bundle(Dataset):
         self._root = Path(self.path)
         self._fitted: dict[str, Fitted] = {}
         self._predicts = False
+        self._classes: tuple[str, ...] = ()
         check_task(self.loss, self.num_outputs)
         check_split(self.val_fraction, self.split_seed)
         if self.parties is not None:
@@ -94,6 +99,7 @@ class Bundle(Dataset):
         """Return this dataset for a saved model; a split without ``labels.npy`` then has no labels."""
         again = copy.copy(self)
         again._predicts, again.num_outputs = True, self.num_outputs or model.num_outputs
+        again._classes = model.classes
         return again
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
@@ -135,9 +141,7 @@ class Bundle(Dataset):
                 raise DataError(f"{self._file(split, 'ids')}: expected one ID per row, got shape {ids.shape}")
             row_of_ids(ids.tolist(), str(self._file(split, "ids")))
         task = self._task(stored)
-        checked = {
-            split: task.check_labels(np.array(a), str(self._file(split, "labels"))) for split, a in stored.items()
-        }
+        checked = {split: self._checked(np.array(a), task, split) for split, a in stored.items()}
         result: dict[Split, LabelArray] = {}
         for split, _, rows in self._cut(self._counted()):
             source = split if split in self._stored() else "train"
@@ -151,19 +155,24 @@ class Bundle(Dataset):
         ids |= self._given_ids()
         return next(np.array(a if rows is None else a[rows]) for part, a, rows in self._cut(ids) if part == split)
 
+    def _checked(self, labels_n: Array, task: Task, split: Split) -> LabelArray:
+        where = str(self._file(split, "labels"))
+        return task.check_labels(numbered(labels_n, task, where), where)
+
     def _task(self, labels: Mapping[Split, Array]) -> Task:
         if self._predicts and not labels and self.loss == "cross_entropy" and self.num_outputs is None:
             raise ConfigError("dataset.num_outputs: expected the number of classes, which data without labels lacks")
-        return make_task(self.loss, self.num_outputs, *labels.values())
+        where = f"{self._root}: labels.npy"
+        return make_task(self.loss, self.num_outputs, *labels.values(), where=where, classes=self._classes)
 
     def _file(self, split: Split, name: str) -> Path:
         return self._root / split / f"{name}.npy"
 
     def _stored(self) -> tuple[Split, ...]:
         """Return the splits that have a folder."""
-        if not self._root.is_dir():
+        if not os.path.isdir(self._root):
             raise DataError(f"{self._root}: no such folder; {LAYOUT}")
-        if not (self._root / "val").is_dir():
+        if not os.path.isdir(self._root / "val"):
             return ("train", "test")
         if self.val_fraction:
             raise ConfigError(
@@ -178,7 +187,7 @@ class Bundle(Dataset):
     def _given_labels(self) -> dict[Split, Array]:
         """Map the labels: of all splits, or for a prediction of those that have any."""
         files = {split: self._file(split, "labels") for split in self._stored()}
-        return {split: _open(file) for split, file in files.items() if not self._predicts or file.exists()}
+        return {split: _open(file) for split, file in files.items() if not self._predicts or os.path.exists(file)}
 
     def _counted(self) -> dict[Split, Array]:
         """Return arrays with one row per sample of each split: the labels or, without, the first party's features."""
@@ -188,7 +197,7 @@ class Bundle(Dataset):
 
     def _given_ids(self) -> dict[Split, Array]:
         files = {split: self._file(split, "ids") for split in self._stored()}
-        return {split: _open(file) for split, file in files.items() if file.exists()}
+        return {split: _open(file) for split, file in files.items() if os.path.exists(file)}
 
     def _party_names(self) -> tuple[str, ...]:
         """Return the parties' names; every split must have a file of each."""
@@ -230,7 +239,7 @@ class Bundle(Dataset):
     def _check_rows(self, arrays: Mapping[Split, Array], name: str, counted: Mapping[Split, Array]) -> None:
         for split, array in arrays.items():
             if len(array) != len(counted[split]):
-                other = "labels" if self._file(split, "labels").exists() else self._party_names()[0]
+                other = "labels" if os.path.exists(self._file(split, "labels")) else self._party_names()[0]
                 raise DataError(
                     f"{self._file(split, name)}: has {len(array)} rows,"
                     f" but {self._file(split, other)} has {len(counted[split])}"
@@ -257,8 +266,7 @@ class Bundle(Dataset):
 
 def _open(file: Path) -> Array:
     """Map a ``.npy`` file of at least one row."""
-    with reading(file, "an array of numbers saved by numpy.save, with one row per sample"):
-        array: Array = np.lib.format.open_memmap(file, mode="r")
+    array = open_array(file, "an array of numbers saved by numpy.save, with one row per sample")
     if array.ndim == 0 or not len(array):
         raise DataError(f"{file}: has no rows (shape {array.shape})")
     return array

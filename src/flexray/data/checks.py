@@ -6,6 +6,7 @@ Shapes: n = samples.
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ import numpy as np
 
 from flexray.data.base import Array
 from flexray.errors import ConfigError, DataError, UserError
+from flexray.files import check_file, said
 from flexray.ranges import number, shown, whole
 from flexray.tasks import Loss, Task
 
@@ -45,6 +47,12 @@ def check_task(loss: Loss, num_outputs: int | None) -> None:
         return
     if whole("dataset.num_outputs", num_outputs, low=1) > (limit or num_outputs):
         raise ConfigError(f"dataset.num_outputs: expected 1 for loss '{loss}', got {shown(num_outputs)}")
+
+
+def check_path(key: str, path: Any) -> None:
+    """Refuse what is no path; there need not be one."""
+    if not isinstance(path, str | os.PathLike | None):
+        raise ConfigError(f"{key}: expected a path, got {shown(path)}")
 
 
 def check_bool(**flags: bool) -> None:
@@ -84,16 +92,14 @@ def plain_mapping(key: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
 @contextmanager
 def reading(file: Path, expected: str) -> Iterator[None]:
     """Turn whatever goes wrong while a file is read into one line that names it."""
-    if not file.is_file():
-        raise DataError(f"{file}: no such file; expected {expected}")
-    if not file.stat().st_size:
+    if not check_file(file, expected):
         raise DataError(f"{file}: is empty (0 bytes); expected {expected}")
     try:
         yield
     except UserError:
         raise
-    except (OSError, ValueError, EOFError, NotImplementedError, csv.Error) as error:
-        raise DataError(f"{file}: cannot be read as {expected} ({' '.join(str(error).split())})") from error
+    except (OSError, ValueError, EOFError, NotImplementedError, MemoryError, csv.Error) as error:
+        raise DataError(f"{file}: cannot be read as {expected} ({said(error)})") from error
 
 
 def check_features(array_n: Array, where: str, first_row: int = 0) -> None:

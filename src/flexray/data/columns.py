@@ -6,16 +6,19 @@ Shapes: n = rows of a file.
 from __future__ import annotations
 
 import csv
+import mmap
+import re
 import reprlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow
-from pyarrow import types
+from pyarrow import compute, types
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 from pyarrow.parquet import ParquetFile, read_schema
 
@@ -25,6 +28,8 @@ from flexray.errors import ConfigError, DataError, near_match
 FloatArray = npt.NDArray[np.float64]
 
 LARGEST = float(np.finfo(np.float32).max)
+HEXADECIMAL = re.compile(rb"0[xX]")
+"""pyarrow takes 0x10 for 16."""
 
 
 def header(file: Path, wanted: Mapping[str, str]) -> list[str]:
@@ -52,19 +57,36 @@ def read(file: Path, wanted: Mapping[str, str]) -> Any:
     header(file, wanted)
     with reading(file, "a CSV or Parquet table"):
         if file.suffix == ".csv":
-            texts = {column: pyarrow.string() for column, key in wanted.items() if key == "dataset.id"}
-            table = read_csv(
-                file,
-                ReadOptions(use_threads=False),  # errors then name the row
-                ParseOptions(newlines_in_values=True),
-                ConvertOptions(include_columns=list(wanted), column_types=texts),
-            )
+            table = _read_csv(file, list(wanted), [column for column, key in wanted.items() if key == "dataset.id"])
         else:
             with ParquetFile(file) as parquet:
                 table = parquet.read(list(wanted), use_threads=False)
     if not table.num_rows:
         raise DataError(f"{file}: has a header but no rows")
     return table
+
+
+def _read_csv(file: Path, wanted: list[str], texts: Sequence[str]) -> Any:
+    """Return columns of a CSV; those in ``texts``, and whole numbers of which one is hexadecimal, are texts."""
+
+    def table(texts: Sequence[str]) -> Any:
+        return read_csv(
+            file,
+            ReadOptions(use_threads=False),  # errors then name the row
+            ParseOptions(newlines_in_values=True),
+            ConvertOptions(include_columns=wanted, column_types=dict.fromkeys(texts, pyarrow.string())),
+        )
+
+    found = table(texts)
+    whole = [column for column in wanted if types.is_integer(found[column].type)]
+    with file.open("rb") as content, mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ) as all_bytes:
+        if not whole or not HEXADECIMAL.search(all_bytes):
+            return found
+    as_texts = table([*texts, *whole])
+    strange = [
+        name for name in whole if compute.any(compute.match_substring(as_texts[name], "x", ignore_case=True)).as_py()
+    ]
+    return table([*texts, *strange])
 
 
 def is_numeric(column: Any) -> bool:
@@ -84,8 +106,18 @@ def numbers(column: Any, where: str) -> FloatArray:
     if bad.size:
         value = column[int(bad[0])].as_py()
         shown = "empty" if value in (None, "") else reprlib.repr(value)
-        raise DataError(f"{where}: row {bad[0]} is {shown}; expected a finite number")
+        advice = _advice(value, len(bad) == len(values))
+        raise DataError(f"{where}: row {bad[0]} is {shown}; expected a finite number{advice}")
     return values
+
+
+def _advice(value: Any, is_alike: bool) -> str:
+    """Return what to do about a value that is no number; ``is_alike``: no value of its column is one."""
+    if value in (None, ""):
+        return " (fill what is missing, or leave the row out)"
+    if isinstance(value, date):
+        return " (give dates as days or seconds since one of them)"
+    return " (words have to be coded as numbers, as pandas.get_dummies does)" if is_alike else ""
 
 
 def _number(value: Any) -> float:

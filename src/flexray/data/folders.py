@@ -9,6 +9,7 @@ from pathlib import Path
 from flexray.data.base import SPLITS, Split
 from flexray.data.checks import reading
 from flexray.errors import ConfigError, DataError, near_match
+from flexray.files import names_in, said
 from flexray.seeds import generator
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
@@ -20,8 +21,8 @@ def entries(folder: str | Path) -> tuple[list[str], list[str]]:
     try:
         with os.scandir(folder) as found:
             items = sorted((item.name, item.is_dir()) for item in found if not item.name.startswith("."))
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be read ({error.strerror})") from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder}: cannot be read ({said(error)})") from error
     folders = [name for name, is_folder in items if is_folder]
     return folders, [name for name, is_folder in items if not is_folder and name.lower().endswith(SUFFIXES)]
 
@@ -35,7 +36,7 @@ def pictures_below(folder: str) -> list[str]:
 
 def found_in(folder: Path) -> str:
     """Return what a message tells of a folder's content."""
-    names = sorted(f"{path.name}/" if path.is_dir() else path.name for path in folder.iterdir())
+    names = names_in(folder)
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"found {', '.join(names[:SHOWN])}{more}" if names else "found an empty folder"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flexray.data.base import Split
+from flexray.data.checks import check_path
 from flexray.data.folders import SUFFIXES, chosen_classes, entries, found_in, pictures_below, split_folders
 from flexray.data.picture_data import Listing, PictureData, Sample, check_whole, whole_pair
 from flexray.data.stand_in import StandIn
@@ -38,6 +39,7 @@ class ImageGrid(PictureData):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_path("dataset.class_list", self.class_list)
         self._grid = whole_pair("grid", self.grid)
         if self.num_classes is not None:
             check_whole("num_classes", self.num_classes, 2)

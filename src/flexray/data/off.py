@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError
+from flexray.files import check_file, said
 
 EXPECTED = "expected an ASCII OFF mesh: OFF, the counts of vertices and faces, then a line for each"
 HEADER = re.compile(r"(?:ST)?C?N?OFF(.*)", re.IGNORECASE)
@@ -34,10 +35,11 @@ class _Lines:
     """The lines of a file that say something, with their numbers for messages."""
 
     def __init__(self, path: Path) -> None:
+        check_file(path, "an OFF mesh")
         try:
             text = path.read_bytes().decode("utf-8-sig", errors="replace")
         except OSError as error:
-            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+            raise DataError(f"{path}: cannot be read: {said(error)}") from error
         stripped = (line.partition("#")[0].strip() for line in text.splitlines())
         kept = [(number, line) for number, line in enumerate(stripped, 1) if line]
         self.path = path

@@ -6,6 +6,7 @@ Shapes: h and w = height and width of a picture.
 from __future__ import annotations
 
 import copy
+import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import torch
 
 from flexray.data.ahead import ProcessReader, Read, Reader, ThreadReader
 from flexray.data.base import SPLITS, Dataset, Features, Outline, SavedModel, Split
-from flexray.data.checks import check_bool, check_split, name_list
+from flexray.data.checks import check_bool, check_path, check_split, name_list
 from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Pictures, Source
 from flexray.data.stand_in import StandIn
 from flexray.errors import ConfigError, DataError, near_match
@@ -86,17 +87,18 @@ class PictureData(Dataset):
     synthetic_test: int = 400
 
     def __post_init__(self) -> None:
+        check_path("dataset.path", self.path)
         check_split(self.val_fraction, self.split_seed)
         check_bool(augment=self.augment)
         for key, at_least in (("workers", 0), ("batches_ahead", 0), ("seed", 0)):
             whole(f"dataset.{key}", getattr(self, key), at_least)
         for key in ("synthetic_train", "synthetic_test"):
             check_whole(key, getattr(self, key), 2)
-        if self.channels not in IMAGENET or isinstance(self.channels, bool):
+        if self.channels not in tuple(IMAGENET) or isinstance(self.channels, bool):
             raise ConfigError(f"dataset.channels: expected 1 or 3, got {self.channels!r}")
-        for key, value, known in (("scale", self.scale, SCALES), ("worker_kind", self.worker_kind, READERS)):
+        for key, value, known in (("scale", self.scale, SCALES), ("worker_kind", self.worker_kind, (*READERS,))):
             if value not in known:
-                raise ConfigError(f"dataset.{key}: unknown '{value}'{near_match(str(value), list(known))}")
+                raise ConfigError(f"dataset.{key}: unknown '{value}'{near_match(str(value), known)}")
         self._size = whole_pair("size", self.size if self.size is not None else 224 if self.path else 32)
         low, high = check_range("crop_scale", self.crop_scale)
         self._crop = (low, high)
@@ -186,7 +188,7 @@ class PictureData(Dataset):
     def _listed(self) -> Listing:
         root = Path(self.path or "")
         if self._listing is None:
-            if not root.is_dir():
+            if not os.path.isdir(root):
                 raise DataError(f"{root}: no such folder (dataset.path)")
             self._listing = renumbered(self._list(root), self._known, root)
         return self._listing

@@ -33,6 +33,8 @@ Box = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels."""
 IMAGENET = {1: ((0.449,), (0.226,)), 3: ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
 """Means and deviations of ImageNet's training pictures, by number of channels, as all pretrained ResNets expect."""
+FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF")
+"""What the suffixes of pictures name; of others Pillow would start programs, as for PostScript."""
 RATIO = (3 / 4, 4 / 3)
 TRIES = 10
 
@@ -67,7 +69,7 @@ class Files:
 
         file = Path(self._files[sample])
         try:
-            with reading(file, "a picture"), Image.open(file) as picture:
+            with reading(file, "a picture"), Image.open(file, formats=FORMATS) as picture:
                 mode = picture.mode
                 warns = mode == "P" and "transparency" in picture.info  # unless it becomes RGBA first
                 converted = (picture.convert("RGBA") if warns else picture).convert(self._mode)

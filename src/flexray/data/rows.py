@@ -13,12 +13,20 @@ import numpy.typing as npt
 
 from flexray.data.base import Array, Fitted, IdArray, Split
 from flexray.errors import DataError
-from flexray.tasks import Loss, Task
+from flexray.tasks import LabelArray, Loss, Task
 
 BLOCK_BYTES = 64 * 2**20
+MOST_CLASSES = 1000
+"""So many different labels may be classes without ``num_outputs``, as ImageNet's are;"""
+FEW_CLASSES = 20
+"""and so few, however few rows there are."""
+EXACT = 2**53
+"""Larger whole numbers are not told apart as float64."""
 
 
-def split_rows(total: int, test_fraction: float, val_fraction: float, seed: int) -> dict[Split, IdArray]:
+def split_rows(
+    total: int, test_fraction: float, val_fraction: float, seed: int, where: str = "dataset"
+) -> dict[Split, IdArray]:
     """Cut ``total`` rows into train, val and test by one seeded permutation; each part keeps the rows' order."""
     order = np.random.Generator(np.random.PCG64(seed)).permutation(total)
     tests, vals = round(total * test_fraction), round(total * val_fraction)
@@ -29,7 +37,7 @@ def split_rows(total: int, test_fraction: float, val_fraction: float, seed: int)
     }
     if not parts["train"].size or not parts["test"].size:
         raise DataError(
-            f"dataset: {total} rows with test_fraction={test_fraction:g} and val_fraction={val_fraction:g}"
+            f"{where}: {total} rows with test_fraction={test_fraction:g} and val_fraction={val_fraction:g}"
             " leave no training or no test samples"
         )
     return parts
@@ -78,13 +86,62 @@ def class_numbers(texts: Sequence[Any], where: str, known: Sequence[str] = ()) -
     return np.array([number_of[str(text)] for text in texts], dtype=np.int64), names
 
 
-def make_task(loss: Loss, num_outputs: int | None, *labels: Array) -> Task:
-    """Return the task; without ``num_outputs`` there is one class more than the largest label says."""
+def make_task(
+    loss: Loss, num_outputs: int | None, *labels: Array, where: str = "dataset", classes: Sequence[str] = ()
+) -> Task:
+    """Return the task that labels of all splits make.
+
+    Without ``num_outputs``, class numbers 0 .. C-1 stay as they are, and so do 1 .. C, which make one class more. Of
+    numbers with gaps between, such as 10, 20, 30, each is a class, called by its number; see :func:`numbered`.
+
+    Args:
+        loss: ``cross_entropy``, ``l1`` or ``mse``.
+        num_outputs: Number of classes, if it is known.
+        labels: The labels.
+        where: Their file, for messages.
+        classes: Names of the classes, if they are known.
+
+    Raises:
+        DataError: There are so many different labels that they can hardly be classes.
+    """
     if loss != "cross_entropy" or num_outputs is not None:
-        return Task(loss, num_outputs or 1)
-    # Labels that are no class numbers are for Task.check_labels to refuse: it names the row.
-    finite = [a[np.isfinite(a)] for a in labels if a.dtype.kind in "biuf"]
-    return Task(loss, max([1] + [int(a.max()) + 1 for a in finite if a.size]))
+        return Task(loss, num_outputs or 1, classes=tuple(classes))
+    found = [_class_numbers_in(a) for a in labels]
+    if None in found:  # for Task.check_labels to refuse: it names the row
+        finite = [a[np.isfinite(a)] for a in labels if a.dtype.kind in "biuf"]
+        return Task(loss, min(MOST_CLASSES, max([1] + [int(a.max()) + 1 for a in finite if a.size])))
+    values = sorted(set().union(*(part or () for part in found)))
+    check_class_count(len(values), sum(map(len, labels)), where)
+    if not values or (values[0] in (0, 1) and values[-1] - values[0] < len(values)):
+        return Task(loss, values[-1] + 1 if values else 1)
+    return Task(loss, len(values), classes=tuple(map(str, values)))
+
+
+def _class_numbers_in(labels_n: Array) -> set[int] | None:
+    """Return the different whole numbers among labels, or None if one is no number of a class."""
+    if labels_n.dtype.kind not in "biuf" or labels_n.ndim != 1:
+        return None
+    found_c = np.unique(labels_n)
+    if not ((found_c >= 0) & (found_c <= EXACT)).all() or (found_c != np.floor(found_c)).any():
+        return None
+    return set(map(int, found_c))
+
+
+def check_class_count(classes: int, rows: int, where: str) -> None:
+    """Refuse as many different labels as only quantities or IDs have."""
+    if classes > MOST_CLASSES or (classes > FEW_CLASSES and classes > rows / 2):
+        raise DataError(
+            f"{where}: has {classes:,} different labels in {rows:,} rows; expected dataset.loss=l1 or mse for"
+            " quantities, or dataset.num_outputs if there are so many classes"
+        )
+
+
+def numbered(labels_n: LabelArray, task: Task, where: str) -> LabelArray:
+    """Return the class numbers of labels that are numbers themselves; unchanged where classes have no names."""
+    if not task.classes or labels_n.ndim != 1 or labels_n.dtype.kind not in "biuf":
+        return labels_n
+    texts = ["" if value != value else str(int(value) if value % 1 == 0 else value) for value in labels_n.tolist()]
+    return class_numbers(texts, where, task.classes)[0]
 
 
 def blocks(array_n: Array) -> Iterator[slice]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from flexray.data.base import ArrayFeatures, Dataset, Features, Fitted, IdArray,
 from flexray.data.checks import (
     check_bool,
     check_party_name,
+    check_path,
     check_split,
     check_task,
     check_test_split,
@@ -29,7 +30,17 @@ from flexray.data.checks import (
     plain_mapping,
 )
 from flexray.data.columns import header, is_numeric, numbers, read
-from flexray.data.rows import align, class_numbers, fit_scaling, make_task, row_of_ids, scaled, split_rows
+from flexray.data.rows import (
+    align,
+    check_class_count,
+    class_numbers,
+    fit_scaling,
+    make_task,
+    numbered,
+    row_of_ids,
+    scaled,
+    split_rows,
+)
 from flexray.errors import ConfigError, DataError, near_match
 from flexray.tasks import LabelArray, Loss, Task
 
@@ -42,8 +53,8 @@ LARGEST = float(np.finfo(np.float32).max)
 class Table(Dataset):
     """Tabular data. Give either ``path`` and ``parties``, or ``files`` and ``id``.
 
-    Text labels are class names: their sorted distinct values become the class numbers 0, 1, ... Rows are in the order
-    of the file that holds the labels.
+    Text labels are class names: their sorted distinct values become the class numbers 0, 1, ...; so do numbers with
+    gaps between them. Rows are in the order of the file that holds the labels.
 
     Args:
         path: One CSV or Parquet file.
@@ -53,7 +64,7 @@ class Table(Dataset):
         labels_file: With ``files``: the file that holds the label column, if not exactly one party's file has it.
         id: Name of the ID column; with ``files`` it must be given, and every file must have the same IDs.
         loss: ``cross_entropy``, ``l1`` or ``mse``.
-        num_outputs: Number of classes; by default the largest label plus one.
+        num_outputs: Number of classes, 0 .. num_outputs-1; by default as many as there are labels.
         test_fraction: Part of the rows that is the test split.
         val_fraction: Part of the rows that is the validation split.
         split_seed: Draws the splits.
@@ -79,6 +90,8 @@ class Table(Dataset):
     standardize: bool = True
 
     def __post_init__(self) -> None:
+        for key in ("path", "labels_file"):
+            check_path(f"dataset.{key}", getattr(self, key))
         check_split(self.val_fraction, self.split_seed)
         check_test_split(self.test_fraction, self.val_fraction)
         check_task(self.loss, self.num_outputs)
@@ -189,8 +202,9 @@ class Table(Dataset):
             return dict.fromkeys(self._listed, Path(self.path))
         if not self.id:
             raise ConfigError("dataset.id: expected the ID column that joins dataset.files, got none")
-        for name in files:
+        for name, file in files.items():
             check_party_name(name, "dataset.files")
+            check_path(f"dataset.files.{name}", file)
         for name in self._listed:
             if name not in files:
                 raise ConfigError(f"dataset.parties: '{name}' has no file in dataset.files{near_match(name, files)}")
@@ -255,12 +269,15 @@ class Table(Dataset):
         column, where = table[self.label], f"{file}: column '{self.label}'"
         if self.loss != "cross_entropy" or is_numeric(column):
             labels: LabelArray = numbers(column, where)
-            return labels, make_task(self.loss, self.num_outputs, labels)
+            task = make_task(self.loss, self.num_outputs, labels, where=where, classes=self._classes)
+            return numbered(labels, task, where), task
         labels, names = class_numbers(column.to_pylist(), where, self._classes)
         count = len(names)
-        if self.num_outputs is not None and self.num_outputs < count:
+        if self.num_outputs is None:
+            check_class_count(count, len(labels), where)
+        elif self.num_outputs < count:
             raise ConfigError(f"dataset.num_outputs: got {self.num_outputs}, but {where} has {count} different labels")
-        return labels, replace(make_task(self.loss, self.num_outputs, labels), classes=names)
+        return labels, Task(self.loss, self.num_outputs or count, classes=names)
 
     def _row_of_ids(self, file: Path, table: Any) -> dict[str, int]:
         """Return the row of every ID in a file; empty if no ID column is named."""
@@ -272,4 +289,5 @@ class Table(Dataset):
         if self._whole:
             every = np.arange(total)
             return {"train": every, "val": every[:0], "test": every}
-        return split_rows(total, self.test_fraction, self.val_fraction, self.split_seed)
+        where = str(self.path or self.labels_file or "dataset.files")
+        return split_rows(total, self.test_fraction, self.val_fraction, self.split_seed, where)

@@ -119,7 +119,7 @@ def class_folders(root: Path) -> tuple[list[str], Mapping[Split, list[Path]]]:
         raise DataError(f"{root}: {LAYOUT}; {found_in(root)}")
     for folders in places.values():
         for folder in folders:
-            if not folder.is_dir():
+            if not os.path.isdir(folder):
                 raise DataError(f"{folder}: no such folder, but other classes and splits have one")
     return classes, places
 

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from flexray.errors import RunFolderError
+from flexray.files import check_file
 from flexray.messages import Ended, EvalRecord, Record, RoundRecord, Started, State
 from flexray.observers.base import Mark, Observer
 
@@ -142,10 +143,9 @@ def load_state(path: Path) -> State:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
+    check_file(path, "the saved model of a finished run", RunFolderError)
     try:
         state: State = load_file(path)
-    except FileNotFoundError as error:
-        raise RunFolderError(f"{path}: no such file; expected the saved model of a finished run") from error
     except (SafetensorError, OSError) as error:
         raise RunFolderError(f"{path}: cannot be read: {error}") from error
     return state

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError
+from flexray.files import check_file, open_array, said
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -113,16 +114,16 @@ def reading(path: Path, header: Sequence[str] = ()) -> Iterator[None]:
     """Turn what goes wrong while reading into one line that names the file, and column and row of a CSV's value."""
     import pyarrow
 
+    check_file(path, "a trace")
     try:
         yield
-    except (OSError, EOFError, ValueError, csv.Error, pyarrow.ArrowException) as error:
+    except (OSError, EOFError, ValueError, MemoryError, csv.Error, pyarrow.ArrowException) as error:
         if isinstance(error, DataError):
             raise
-        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        row = re.search(r"Row #(\d+): ", text)
-        if row and (told := complaint(text, header)) != text:
+        row = re.search(r"Row #(\d+): ", str(error))
+        if row and (told := complaint(str(error), header)) != str(error):
             raise DataError(f"{path}: row {row[1]}: {told}") from error
-        raise DataError(f"{path}: cannot be read: {text.splitlines()[0] if text else type(error).__name__}") from error
+        raise DataError(f"{path}: cannot be read: {said(error)}") from error
 
 
 def plain_floats(values: npt.NDArray[Any]) -> FloatArray:
@@ -136,9 +137,8 @@ class MatrixTrace(TraceFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        with reading(path):
-            self._cpu_mt = np.load(path, mmap_mode="r", allow_pickle=False)
-        if self._cpu_mt.ndim != 2 or self._cpu_mt.dtype.kind not in "fiu":
+        self._cpu_mt = open_array(path)
+        if self._cpu_mt.ndim != 2 or not self._cpu_mt.size or self._cpu_mt.dtype.kind not in "fiu":
             shape, kind = self._cpu_mt.shape, self._cpu_mt.dtype
             raise DataError(f"{path}: expected numbers of shape machines x time, got {kind} of shape {shape}")
         self.machines = tuple(f"machine_{m:03d}" for m in range(len(self._cpu_mt)))

@@ -11,7 +11,9 @@ Shapes: m = machines, t = samples of one machine, g = row groups.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import math
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +63,25 @@ class ParquetTrace(TraceFile):
                 raise DataError(f"{self.path}: column '{name}': expected numbers, got {kinds[name]}")
 
     def _read_metadata(self) -> None:
-        said: Mapping[str, str] = {}
-        with reading(self.path):
-            said = {k.decode(): v.decode() for k, v in (self._file.metadata.metadata or {}).items()}
-            self.synthetic = said.get(f"{METADATA}synthetic", "false") == "true"
-            self.cleaning = json.loads(said.get(f"{METADATA}cleaning", "{}"))
-            if f"{METADATA}step_s" in said:
-                self.declared_step_s = float(said[f"{METADATA}step_s"])
-        self.source = said.get(f"{METADATA}source", self.path.name)
+        given = self._file.metadata.metadata or {}
+        said = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in given.items()}
+        self.synthetic = self._note(said, "synthetic", False, "true or false", {"true": True, "false": False}.get)
+        self.cleaning = self._note(said, "cleaning", {}, "a JSON mapping of kinds of fault to counts", _counts)
+        self.declared_step_s = self._note(said, "step_s", None, "seconds, a positive number", _seconds)
+        self.source = " ".join(said.get(f"{METADATA}source", self.path.name).split())
+
+    def _note(self, said: Mapping[str, str], name: str, default: Any, expected: str, read: Callable[[str], Any]) -> Any:
+        """Return what the file says of itself; ``read`` answers None or raises where that makes no sense."""
+        text = said.get(f"{METADATA}{name}")
+        if text is None:
+            return default
+        try:
+            found = read(text)
+        except (ValueError, RecursionError):
+            found = None
+        if found is None:
+            raise DataError(f"{self.path}: its note {METADATA}{name}: expected {expected}, got {reprlib.repr(text)}")
+        return found
 
     def _find_groups(self) -> dict[str, list[int]]:
         """Return machine -> row groups that hold its rows, by the statistics where these name one machine."""
@@ -81,7 +94,7 @@ class ParquetTrace(TraceFile):
                 names = [said.min]
             else:
                 self._mixed.add(g)
-                names = self._read(g, ["machine"])["machine"].unique().to_pylist()
+                names = self._names(self._read(g, ["machine"]).column("machine").unique())
             for name in names:
                 if name is None:
                     raise DataError(f"{self.path}: after row {self._starts_g[g]}: a row without the name of a machine")
@@ -92,15 +105,20 @@ class ParquetTrace(TraceFile):
         with reading(self.path):
             return self._file.read_row_group(g, columns, use_threads=False)
 
+    def _names(self, column: Any) -> list[Any]:
+        with reading(self.path):  # a text may be none
+            names: list[Any] = column.to_pylist()
+        return names
+
     def _rows_of(self, name: str, with_cpu: bool = True) -> Rows:
         columns = ["time_s", *(["cpu"] if with_cpu else [])]
         times, cpus, rows = [], [], []
         for g in self._groups[name]:
             mixed = g in self._mixed
             table = self._read(g, [*columns, *(["machine"] if mixed else [])])
-            row_t = np.arange(self._starts_g[g], self._starts_g[g + 1]) + 1
+            row_t = self._starts_g[g] + np.arange(len(table)) + 1
             if mixed:
-                own_t = np.array([str(other) == name for other in table["machine"].to_pylist()])
+                own_t = np.array([str(other) == name for other in self._names(table["machine"])], bool)
                 table, row_t = table.filter(own_t), row_t[own_t]
             if table["time_s"].null_count:
                 raise DataError(f"{self.path}: machine '{name}', after row {self._starts_g[g]}: a row without a time")
@@ -108,6 +126,17 @@ class ParquetTrace(TraceFile):
             cpus.append(_floats(table["cpu"]) if with_cpu else np.empty(0))
             rows.append(row_t)
         return Rows(np.concatenate(times), np.concatenate(cpus), np.concatenate(rows))
+
+
+def _counts(text: str) -> dict[str, int] | None:
+    found = json.loads(text)
+    is_count = isinstance(found, dict) and all(type(count) is int and count >= 0 for count in found.values())
+    return found if is_count else None
+
+
+def _seconds(text: str) -> float | None:
+    seconds = float(text)
+    return seconds if 0 < seconds < math.inf else None
 
 
 def _floats(column: Any) -> FloatArray:

@@ -8,6 +8,7 @@ Shapes: m = machines, t = samples.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError, near_match
+from flexray.files import check_file
 from flexray.simulation.trace_files import (
     TIMES,
     FloatArray,
@@ -130,12 +132,15 @@ def find_trace(path: str | Path) -> Path:
     if str(path) in shipped:
         return shipped[str(path)]
     given = Path(path)
-    if given.is_file():
-        return given
-    if given.is_dir():
-        raise DataError(f"{path}: is a folder; expected a trace file")
-    hint = near_match(str(path), shipped) if given.name == str(path) and given.suffix not in TRACE_SUFFIXES else ""
-    raise DataError(f"{path}: no such trace file{hint}")
+    try:
+        os.stat(given)
+    except (FileNotFoundError, NotADirectoryError):
+        hint = near_match(str(path), shipped) if given.name == str(path) and given.suffix not in TRACE_SUFFIXES else ""
+        raise DataError(f"{path}: no such trace file{hint}") from None
+    except (OSError, ValueError):
+        pass  # why it cannot be asked for, the check says
+    check_file(given, "a trace file")
+    return given
 
 
 def open_trace(path: Path) -> TraceFile:

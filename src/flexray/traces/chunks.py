@@ -20,10 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError
+from flexray.files import check_file, said
 from flexray.simulation.trace_files import complaint
 
 CHUNK_BYTES = 1 << 23
 """Chunks do not depend on the number of threads, so neither does the order in which numbers are added up."""
+LONGEST_LINE = 1 << 26
+"""Rows are shorter; a small gzip file may hold a line that no memory does."""
 BLOCK_BYTES = 1 << 20
 """Smaller blocks cost more in handing Python's lock to and fro than they save in copying."""
 GZIP = b"\x1f\x8b"
@@ -63,12 +66,15 @@ def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None
         DataError: The file cannot be read, or its gzip data is damaged or ends too early.
     """
     line, parts, held = 1, [], 0
+    check_file(path)
     try:
         for block in _blocks(path, progress or (lambda count: None)):
             cut = block.rfind(b"\n") + 1
             if held + cut < size or not cut:
                 parts.append(block)
                 held += len(block)
+                if held > LONGEST_LINE:
+                    raise DataError(f"{path}: line {line}: expected lines of at most {LONGEST_LINE >> 20} MiB")
                 continue
             data = b"".join((*parts, block[:cut]))
             parts, held = [block[cut:]], len(block) - cut
@@ -78,7 +84,7 @@ def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None
         line += b"".join(parts).count(b"\n")
         raise DataError(f"{path}: line {line}: the gzip data ends too early or is damaged ({error})") from error
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read: {said(error)}") from error
     if rest := b"".join(parts):
         yield Chunk(path, rest, line)
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError
+from flexray.files import check_file, names_in, said
 from flexray.traces.chunks import GZIP
 from flexray.traces.cleaning import Counts, Policy, clean
 from flexray.traces.formats import find_format
@@ -76,15 +77,16 @@ def expand(paths: Sequence[Path]) -> tuple[Path, ...]:
     """
     files: list[Path] = []
     for path in paths:
-        if path.is_dir():
-            found = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
-            if not found:
-                raise DataError(f"{path}: expected files in this folder, got none")
-            files.extend(found)
-        elif path.is_file():
+        if not os.path.isdir(path):
+            check_file(path)
             files.append(path)
-        else:
-            raise DataError(f"{path}: no such file")
+            continue
+        found = [path / name for name in names_in(path) if not name.startswith(".") and not name.endswith("/")]
+        if not found:
+            raise DataError(f"{path}: expected files in this folder, got none")
+        for file in found:
+            check_file(file)
+        files.extend(found)
     seen: dict[object, Path] = {}
     for path in files:
         for mark in (path.resolve(), _ending(path)):
@@ -102,7 +104,7 @@ def _ending(path: Path) -> bytes | None:
             file.seek(-8, os.SEEK_END)
             ending = file.read()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read: {said(error)}") from error
     return ending if any(ending[4:]) else None
 
 

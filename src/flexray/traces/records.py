@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.errors import DataError
+from flexray.files import check_file, said
 from flexray.traces.chunks import CHUNK_BYTES, Chunk, Progress, chunks, parsing
 
 ROWS = 1 << 18
@@ -129,7 +130,10 @@ def split_header(chunk: Chunk) -> tuple[list[str], Chunk]:
     """Return the names in the first line of a file, and the rest."""
     first, _, rest = chunk.data.partition(b"\n")
     text = first.decode("utf-8-sig", errors="replace").strip()
-    names = [name.strip() for name in next(csv.reader([text]), [])]
+    try:
+        names = [name.strip() for name in next(csv.reader([text]), [])]
+    except csv.Error as error:
+        raise DataError(f"{chunk.where(0)}: expected the names of columns ({said(error)})") from error
     return names, Chunk(chunk.path, rest, chunk.line + 1)
 
 
@@ -149,11 +153,12 @@ def csv_table(chunk: Chunk, header: Sequence[str], kinds: dict[str, str]) -> Any
 
 
 def _starts_with(path: Path, magic: bytes) -> bool:
+    check_file(path)
     try:
         with path.open("rb") as file:
             return file.read(len(magic)) == magic
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read: {said(error)}") from error
 
 
 def _check(path: Path, fields: Sequence[Field], names: Sequence[str]) -> None:

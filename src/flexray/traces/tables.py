@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,6 @@ def _check_wide(path: Path, header: list[str]) -> None:
         raise DataError(
             f"{path}: expected the header 'time', then one machine per column, got '{','.join(header)[:60]}'"
         )
-    twice = next((name for i, name in enumerate(header) if name in header[:i]), None)
-    if twice is not None:
-        raise DataError(f"{path}: machine '{twice}' has two columns")
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    if twice:
+        raise DataError(f"{path}: machine '{twice[0]}' has two columns")

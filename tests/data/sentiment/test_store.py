@@ -1,5 +1,8 @@
 """The cleaned data in the cache: whatever is damaged there is made again."""
 
+import json
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -85,3 +88,38 @@ def test_a_store_that_cannot_be_made_again_is_named(tmp_path):
     store.write_text("a file")
     with pytest.raises(DataError, match=rf"^dataset.cache: cannot write {store}: "):
         Sentiment(folder, cache=cache)._store  # noqa: B018
+
+
+REPORTS = {
+    "nested": lambda report: "[" * 10_000,
+    "list": lambda report: [],
+    "dropped": lambda report: {**report, "dropped": {"train": {"text": 3}}},
+    "dropped numbers": lambda report: {**report, "dropped": {"train": {"text": [3]}}},
+    "replaced": lambda report: {**report, "replaced": {"video": "many"}},
+    "sizes": lambda report: {**report, "sizes": [6, 2, 3]},
+    "where": lambda report: {**report, "where": {"train": "here", "test": "there"}},
+    "kinds": lambda report: {**report, "kinds": {}},
+    "no widths": lambda report: {key: value for key, value in report.items() if key != "widths"},
+}
+
+
+@pytest.mark.parametrize("kind", REPORTS)
+def test_a_report_that_is_none_is_made_again(kind, tmp_path, caplog):
+    folder, cache = infomax(tmp_path / "data"), tmp_path / "cache"
+    good = Sentiment(folder, cache=cache)._store.report
+    [store] = cache.iterdir()
+    report = REPORTS[kind](good)
+    (store / "report.json").write_text(report if isinstance(report, str) else json.dumps(report))
+    assert Sentiment(folder, cache=cache)._store.report == good
+    assert "is damaged, so it is made again" in caplog.text
+
+
+def test_a_pipe_in_a_store_is_not_waited_for(tmp_path):
+    folder, cache = infomax(tmp_path / "data"), tmp_path / "cache"
+    before = content(Sentiment(folder, cache=cache))
+    [store] = cache.iterdir()
+    for name in ("report.json", "train/video.npy", "train/text.json", "audio_mean.npy"):
+        (store / name).unlink()
+        os.mkfifo(store / name)
+        after = content(Sentiment(folder, cache=cache))
+        assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))

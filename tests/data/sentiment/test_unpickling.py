@@ -1,6 +1,7 @@
 import contextlib
 import os
 import pickle
+import resource
 import subprocess
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from flexray.data.sentiment import Sentiment
+from flexray.data.sentiment.samples import as_text
 from flexray.data.sentiment.unpickling import load_pickle
 from flexray.errors import DataError
 
@@ -218,3 +220,21 @@ def test_what_is_no_sample_is_named(message, tmp_path):
     with pytest.raises(DataError, match=message):
         Sentiment(folder, cache=tmp_path / "cache").outline()
     assert not list((tmp_path / "cache").glob("*"))  # nothing half-made stays
+
+
+def test_a_place_for_four_thousand_million_objects_takes_no_memory(tmp_path):
+    file = tmp_path / "a.pkl"
+    file.write_bytes(b"\x80\x02]r\xff\xff\xff\xff.")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert load_pickle(file) == []
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18  # KiB
+
+
+def test_an_id_in_ten_thousand_lists_is_read(tmp_path):
+    nested = "id"
+    for _ in range(10_000):
+        nested = [nested]
+    assert as_text(nested) == "id"
+    loop = {}
+    loop["self"] = loop
+    assert as_text([loop]).startswith("{'self': {'self': ")

@@ -14,16 +14,17 @@ Shapes: n = samples, t = steps, d = features of a step.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flexray.data.base import SPLITS, Array
-from flexray.data.checks import reading
 from flexray.data.columns import read as read_columns
 from flexray.data.sentiment.samples import PARTIES, Modality, Samples, Splits, as_text, step_count, trimmed
 from flexray.errors import ConfigError, DataError
+from flexray.files import open_array
 
 LAYOUT = "train/ and test/ with video.npy, audio.npy, text.npy or sentences.csv, and labels.npy (bundle)"
 SENTENCES = "sentences.csv"
@@ -37,9 +38,9 @@ def read(folder: Path, text: str) -> Splits:
         DataError: A file is missing or broken, or does not fit the others.
     """
     for split in ("train", "test"):
-        if not (folder / split).is_dir():
+        if not os.path.isdir(folder / split):
             raise DataError(f"{folder / split}: no such folder, so there is no {split} split; expected {LAYOUT}")
-    return {split: _read_split(folder / split, text) for split in SPLITS if (folder / split).is_dir()}
+    return {split: _read_split(folder / split, text) for split in SPLITS if os.path.isdir(folder / split)}
 
 
 def files(folder: Path) -> list[Path]:
@@ -73,11 +74,11 @@ def _read_split(folder: Path, text: str) -> Samples:
 
 def _wants_sentences(folder: Path, text: str) -> bool:
     sentences, array = folder / SENTENCES, folder / "text.npy"
-    if text == "auto" and sentences.is_file() and array.is_file():
+    if text == "auto" and os.path.exists(sentences) and os.path.exists(array):
         raise ConfigError(
             f"dataset.text: {folder} has both text.npy and {SENTENCES}; expected features or sentences, got auto"
         )
-    return text == "sentences" or (text == "auto" and not array.is_file() and sentences.is_file())
+    return text == "sentences" or (text == "auto" and not os.path.exists(array) and os.path.exists(sentences))
 
 
 def _array(file: Path, is_text: bool) -> tuple[list[Any], str]:
@@ -99,7 +100,7 @@ def _array(file: Path, is_text: bool) -> tuple[list[Any], str]:
 
 def _lengths(file: Path, array: Array) -> Array | None:
     lengths_file = file.with_name(f"{file.stem}_lengths.npy")
-    if not lengths_file.is_file():
+    if not os.path.exists(lengths_file):
         return None
     lengths = _load(lengths_file)
     if lengths.shape != array.shape[:1] or lengths.dtype.kind not in "iu":
@@ -114,7 +115,7 @@ def _last(row_t: Array) -> int:
 
 
 def _ids(file: Path, expected: int) -> list[str]:
-    if not file.is_file():
+    if not os.path.exists(file):
         return []
     ids = [as_text(sample) for sample in _load(file)]
     if len(ids) != expected:
@@ -123,8 +124,7 @@ def _ids(file: Path, expected: int) -> list[str]:
 
 
 def _load(file: Path) -> Array:
-    with reading(file, "an array saved by numpy.save, with one row per sample"):
-        array: Array = np.lib.format.open_memmap(file, mode="r")
+    array = open_array(file, "an array saved by numpy.save, with one row per sample")
     if array.ndim == 0 or not len(array):
         raise DataError(f"{file}: has no rows (shape {array.shape})")
     return array
@@ -133,4 +133,4 @@ def _load(file: Path) -> Array:
 def is_layout(folder: Path) -> bool:
     """Whether a folder has a file of one of the three parties in any split."""
     names = (SENTENCES, *(f"{name}.npy" for name in PARTIES))
-    return any((folder / split / name).is_file() for split in SPLITS for name in names)
+    return any(os.path.exists(folder / split / name) for split in SPLITS for name in names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as field_
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, Fitted, Outline, Split
-from flexray.data.checks import check_bool, check_split, check_task
-from flexray.data.rows import make_task
+from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, Fitted, Outline, SavedModel, Split
+from flexray.data.checks import check_bool, check_path, check_split, check_task
+from flexray.data.rows import make_task, numbered
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
 from flexray.data.sentiment.layouts import find_layout
 from flexray.data.sentiment.samples import PARTIES
@@ -51,7 +51,7 @@ class Sentiment(Dataset):
         bert: Name or folder of the pretrained BERT whose tokens sentences are cut into; its model is the text
             party's. Not used by the stand-in.
         loss: ``l1``, ``mse``, or ``cross_entropy`` where the labels are class numbers.
-        num_outputs: Number of classes; by default the largest label plus one.
+        num_outputs: Number of classes; by default as many as there are labels.
         max_steps: Steps of video and audio after so many are left out.
         max_tokens: Tokens of a text after so many are left out.
         standardize: Scale video, audio and text features to mean 0 and variance 1 over the training samples.
@@ -75,6 +75,8 @@ class Sentiment(Dataset):
     standin: Mapping[str, Any] = field_(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for key in ("path", "cache"):
+            check_path(f"dataset.{key}", getattr(self, key))
         check_task(self.loss, self.num_outputs)
         check_split(0.0, self.split_seed)
         check_bool(standardize=self.standardize)
@@ -88,6 +90,7 @@ class Sentiment(Dataset):
             raise ConfigError("dataset.loss: the stand-in's labels are numbers; expected l1 or mse, got cross_entropy")
         self._standin = stand_in(self.standin, self.split_seed)
         self._fitted: dict[str, Fitted] = {}
+        self._classes: tuple[str, ...] = ()
 
     def outline(self) -> Outline:
         """Return names, sizes and task; on first use this cleans and stores the data."""
@@ -126,9 +129,17 @@ class Sentiment(Dataset):
         task = self._task(*stored.values())
         where = self._store.report["where"]
         return {
-            split: task.check_labels(labels_n, where[split]["labels"], list(self.sample_ids(split)))
+            split: task.check_labels(
+                numbered(labels_n, task, where[split]["labels"]), where[split]["labels"], list(self.sample_ids(split))
+            )
             for split, labels_n in stored.items()
         }
+
+    def for_prediction(self, model: SavedModel) -> Sentiment:
+        """Return this dataset for a saved model, whose classes keep their numbers."""
+        again = copy.copy(self)
+        again.num_outputs, again._classes = self.num_outputs or model.num_outputs, model.classes
+        return again
 
     def with_fitted(self, fitted: Mapping[str, Fitted]) -> Sentiment:
         """Return this dataset with the scaling of an earlier run."""
@@ -156,8 +167,10 @@ class Sentiment(Dataset):
         return [split for split in SPLITS if split in self._store.report["sizes"]]
 
     def _task(self, *labels: Array) -> Task:
-        task = make_task(self.loss, self.num_outputs, *labels)
-        return Task(task.loss, task.num_outputs, sentiment=not task.is_classification)
+        task = make_task(
+            self.loss, self.num_outputs, *labels, where=f"dataset.path: {self.path}", classes=self._classes
+        )
+        return replace(task, sentiment=not task.is_classification)
 
     def _stored_labels(self) -> dict[Split, Array]:
         return {split: np.array(self._store.array(split, "labels")) for split in self._splits}

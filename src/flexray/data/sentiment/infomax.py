@@ -8,6 +8,7 @@ Shapes: t = steps, d = features of a step.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def read(folder: Path) -> Splits:
         DataError: A file is missing or broken, or a sample is not as it should be; file and sample are named.
     """
     for split, name in FILES.items():
-        if not (folder / name).is_file():
+        if not os.path.exists(folder / name):
             raise DataError(f"{folder / name}: no such file, so there is no {split} split; expected {LAYOUT}")
     return {split: _read_split(folder / name) for split, name in FILES.items()}
 

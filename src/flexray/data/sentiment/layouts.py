@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 from flexray.data.sentiment import arrays, infomax, mmsa
 from flexray.data.sentiment.samples import Splits
 from flexray.errors import ConfigError, DataError
+from flexray.files import names_in
 
 LAYOUTS = (infomax.LAYOUT, mmsa.LAYOUT, arrays.LAYOUT)
 
@@ -36,17 +38,17 @@ def find_layout(path: Path, text: str) -> Layout:
         ConfigError: Two pickles of MMSA are there.
         DataError: There is nothing, or no layout that flexray knows.
     """
-    if path.is_file() and path.suffix == ".pkl" and path.name not in infomax.FILES.values():
+    if path.suffix == ".pkl" and path.name not in infomax.FILES.values() and not os.path.isdir(path):
         return _mmsa(path)
-    if path.is_file():
+    if os.path.isfile(path):
         told = "name its folder" if path.name in infomax.FILES.values() else f"expected a folder or {mmsa.LAYOUT}"
         raise DataError(f"dataset.path: {path}: is one file; {told}")
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise DataError(f"dataset.path: {path}: no such folder or pickle; looked for {'; '.join(LAYOUTS)}")
-    if found := [path / name for name in infomax.FILES.values() if (path / name).is_file()]:
+    if found := [path / name for name in infomax.FILES.values() if os.path.exists(path / name)]:
         return Layout("Multimodal-Infomax", tuple(found), partial(infomax.read, path))
     found = [path / folder / name for folder in (".", "Processed") for name in mmsa.NAMES]
-    found = [file for file in found if file.is_file()]
+    found = [file for file in found if os.path.exists(file)]
     if len(found) > 1:
         raise ConfigError(f"dataset.path: {found[0]} and {found[1]} are both there; name the file that is meant")
     if found:
@@ -61,15 +63,13 @@ def _mmsa(file: Path) -> Layout:
 
 
 def _contents(folder: Path) -> str:
-    names = [_shown(entry) for entry in sorted(folder.iterdir())]
+    names = [_shown(folder, name) for name in names_in(folder)]
     return _few(names) if names else "an empty folder"
 
 
-def _shown(entry: Path) -> str:
-    if not entry.is_dir():
-        return entry.name
-    inside = sorted(f"{part.name}/" if part.is_dir() else part.name for part in entry.iterdir())
-    return f"{entry.name}/ ({_few(inside)})" if inside else f"{entry.name}/"
+def _shown(folder: Path, name: str) -> str:
+    inside = names_in(folder / name) if name.endswith("/") else []
+    return f"{name} ({_few(inside)})" if inside else name
 
 
 def _few(names: Sequence[str]) -> str:

@@ -118,8 +118,10 @@ def as_text(value: Any) -> str:
     None, NaN and an empty list say that there is none, which is an empty text.
     """
     value = plain(value)
-    if isinstance(value, list | tuple):
-        return as_text(value[0]) if value else ""
+    while isinstance(value, list | tuple):
+        value = plain(value[0]) if value else None
+    if isinstance(value, dict | set | frozenset):
+        return reprlib.repr(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)

@@ -10,6 +10,7 @@ Shapes: n = samples of all splits, t = steps, d = features of a step.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,5 +139,5 @@ def stand_in(given: Mapping[str, Any], seed: int) -> StandIn:
         return StandIn(**given, seed=seed)
     except TypeError as error:
         raise ConfigError(
-            f"dataset.standin: expected train, val, test, steps, video, audio, got {dict(given)}"
+            f"dataset.standin: expected train, val, test, steps, video, audio, got {reprlib.repr(given)}"
         ) from error

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -27,8 +28,9 @@ import numpy as np
 
 from flexray.data.base import Array, Fitted, IdArray, Split
 from flexray.data.sentiment.layouts import Layout
-from flexray.data.sentiment.samples import Joined, Modality, Samples, join
+from flexray.data.sentiment.samples import PARTIES, Joined, Modality, Samples, join
 from flexray.errors import DataError
+from flexray.files import check_file, open_array
 
 log = logging.getLogger("flexray")
 
@@ -53,17 +55,16 @@ class Store:
 
     def array(self, split: Split, name: str) -> Array:
         """Map an array of one split."""
-        array: Array = np.load(self.folder / split / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        return array
+        return open_array(self.folder / split / f"{name}.npy")
 
     def sentences(self, split: Split) -> list[str]:
         """Read the sentences of one split."""
-        texts: list[str] = json.loads((self.folder / split / "text.json").read_text(encoding="utf-8"))
+        texts: list[str] = _json(self.folder / split / "text.json")
         return texts
 
     def scaling(self, name: str) -> Fitted:
         """Read mean and deviation [d] of a modality over the training samples."""
-        return {key: np.load(self.folder / f"{name}_{key}.npy") for key in ("mean", "deviation")}
+        return {key: np.array(open_array(self.folder / f"{name}_{key}.npy")) for key in ("mean", "deviation")}
 
 
 def open_store(layout: Layout, cache: Path, salt: str) -> Store:
@@ -77,12 +78,12 @@ def open_store(layout: Layout, cache: Path, salt: str) -> Store:
     Raises:
         DataError: The files are not as they should be, or the cache cannot be written.
     """
-    stats = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in layout.files]
+    stats = [(str(file), check_file(file), file.stat().st_mtime_ns) for file in layout.files]
     key = hashlib.sha256(repr((VERSION, salt, stats)).encode()).hexdigest()[:16]
     folder = cache / key
     if store := _opened(folder):
         return store
-    if folder.exists():
+    if os.path.exists(folder):
         log.warning("dataset.cache: %s is damaged, so it is made again", folder)
     _make(layout, folder)
     if store := _opened(folder):
@@ -93,15 +94,35 @@ def open_store(layout: Layout, cache: Path, salt: str) -> Store:
 def _opened(folder: Path) -> Store | None:
     """Return the store in a folder if it is there and whole."""
     try:
-        store = Store(folder, json.loads((folder / "report.json").read_text(encoding="utf-8")))
+        store = Store(folder, _json(folder / "report.json"))
+        _check_report(store.report)
         for split in store.report["where"]:
             _check_split(store, split)
         for name, kind in store.report["kinds"].items():
             if kind in ("steps", "flat"):
                 store.scaling(name)
-        return store if set(REPORT) <= set(store.report) else None
-    except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError):
+        return store
+    except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RecursionError):
         return None  # whatever is wrong with it, it is made again
+
+
+def _check_report(report: Mapping[str, Any]) -> None:
+    """Refuse a report that is not made as :func:`_make` makes it."""
+    dropped = [ids for names in report["dropped"].values() for ids in names.values()]
+    of_names = (*report["sizes"].values(), *report["replaced"].values())
+    if not all(isinstance(report[key], dict) for key in REPORT) or not set(PARTIES) <= set(report["kinds"]):
+        raise ValueError("no mappings by name")
+    if not all(type(count) is int for count in of_names) or not all(isinstance(x, str) for ids in dropped for x in ids):
+        raise ValueError("no counts and no IDs")
+    if not all(
+        isinstance(report["where"][split][name], str) for split in report["sizes"] for name in (*PARTIES, "labels")
+    ):
+        raise ValueError("no names of files")
+
+
+def _json(file: Path) -> Any:
+    check_file(file)
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _check_split(store: Store, split: Split) -> None:

@@ -102,8 +102,11 @@ def _real(dtype: Any) -> np.dtype[Any]:
     return dtype.dtype
 
 
-class _Unpickler(pickle.Unpickler):
-    """Answers what a pickle may ask for; bound methods, since a pickle may set attributes of plain functions."""
+class _Unpickler(pickle._Unpickler):
+    """Answers what a pickle may ask for; bound methods, since a pickle may set attributes of plain functions.
+
+    Python's own, since that in C makes room for 2^32 objects if one flipped bit says so; it takes up to twice as long.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("builtins", "__builtin__") and name in CONTAINERS:
