@@ -12,8 +12,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexray.errors import ConfigError, UserError
+from flexray.errors import ConfigError, RunFolderError, UserError
 from flexray.keys import HARMLESS
+from flexray.report.reading import read_json
 from flexray.resuming import as_json, changed_keys
 
 if TYPE_CHECKING:
@@ -52,10 +53,10 @@ def remember(folder: Path, config: Mapping[str, Any]) -> None:
 def completed_summary(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the summary of the completed run of this configuration in the folder, or None."""
     try:
-        summary, before = (json.loads((folder / name).read_text("utf-8")) for name in ("summary.json", CONFIGURATION))
-    except (OSError, ValueError):
+        summary, before = (read_json(folder / name) for name in ("summary.json", CONFIGURATION))
+    except RunFolderError:
         return None  # not there, or torn: the run did not end
-    if not isinstance(summary, dict) or not isinstance(before, dict) or summary.get("status") != "completed":
+    if summary.get("status") != "completed":
         return None
     changed = changed_keys(before, as_json(config), (*HARMLESS, "checkpoint"))
     if changed:

@@ -13,7 +13,7 @@ from flexray.complaints import HYDRA_ERRORS, explain, one_line
 from flexray.config import config_folder
 from flexray.errors import UserError
 from flexray.overrides import key_of, prepare
-from flexray.resuming import find_resume, typed_resume
+from flexray.resuming import find_resume, typed_value
 from flexray.session import Session
 
 
@@ -30,7 +30,7 @@ def run_command(arguments: list[str]) -> int:
     config.register()
     saved, session = sys.argv, Session(arguments)
     try:
-        if (value := typed_resume(arguments)) == AUTO:
+        if (value := typed_value(arguments, "resume")) == AUTO:
             check_folder_is_fixed(set(map(key_of, arguments)), sweeping=not {"-m", "--multirun"}.isdisjoint(arguments))
         elif resume := find_resume(value, arguments):
             arguments, session = resume.arguments, Session(resume.arguments, resume)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import shlex
 import time
 import traceback
 from collections.abc import Sequence
@@ -22,7 +20,8 @@ from flexray.config import config_folder, settle
 from flexray.errors import FlexrayError, ParticipantError, UserError
 from flexray.mailbox import Mailbox
 from flexray.overrides import check_keys, chosen_name, own_keys
-from flexray.resuming import Resume, as_json, leaves, record_configuration
+from flexray.report.reading import check_files
+from flexray.resuming import Resume, as_json, how_to_go_on, leaves, record
 from flexray.runtime.loopback import stay_on_loopback
 
 if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
@@ -74,7 +73,7 @@ class Session:
 
             self._progress = SweepProgress(count_jobs(self._arguments))
         try:
-            _settle(cfg, chosen)
+            self._settle(cfg, chosen)
             summary = self._completed(cfg, chosen) or self._run(cfg, chosen)
             plain: Any = OmegaConf.to_container(cfg, resolve=True)
             summary = {**summary, "config": dict(leaves(as_json(plain)))}
@@ -93,6 +92,15 @@ class Session:
             if self._mailbox is not None and self._mailbox.is_copy:
                 self._leave_cluster()
                 self._mailbox.post(chosen.job.num, self.exit_status, summary)
+
+    @staticmethod
+    def _settle(cfg: DictConfig, chosen: Any) -> None:
+        """Let the configuration, and a new folder's record of it, say the numbers that a file gives by algorithm."""
+        folder = Path(chosen.runtime.output_dir)
+        check_files(folder)
+        settle(cfg)
+        if not (folder / ".hydra").exists():  # that of an earlier run stays until this one begins
+            record(folder, cfg, list(chosen.overrides.task))
 
     def _completed(self, cfg: DictConfig, chosen: Any) -> dict[str, Any] | None:
         """Return the summary of this very job if ``resume=auto`` finds it completed."""
@@ -121,11 +129,9 @@ class Session:
         job, plain = _build(cfg, chosen, self._resume)
         folder = Path(chosen.runtime.output_dir)
         since = self._checkpoint(job, folder, plain)
-        if self._resume is not None:
-            record_configuration(folder, cfg, list(chosen.overrides.task))
         summaries = SummaryObserver(job)
         place = self._place(job)
-        watching = Late(lambda: self._watch(plain, chosen, job, summaries, since))
+        watching = Late(lambda: self._watch(cfg, chosen, job, summaries, since))
         run = Execution(job, place, watching, folder, as_json(plain))
         try:
             run.run(since)
@@ -146,17 +152,19 @@ class Session:
         self._say_how_to_go_on(summary, run.interrupted, folder)
         return summary
 
-    def _watch(
-        self, config: dict[str, Any], chosen: Any, job: Job, summaries: Observer, since: Checkpoint | None
-    ) -> Observer:
+    def _watch(self, cfg: DictConfig, chosen: Any, job: Job, summaries: Observer, since: Checkpoint | None) -> Observer:
         """Return what watches a run that begins, or goes on, now."""
         from flexray.observers.base import Observers
         from flexray.observers.chosen import chosen_trackers, usual_observers
         from flexray.observers.folder import discard
 
-        folder = Path(chosen.runtime.output_dir)
+        folder, config = (
+            Path(chosen.runtime.output_dir),
+            cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True)),
+        )
         trackers = chosen_trackers(config, job, folder, Path(chosen.runtime.cwd))  # before files: one may be refused
         forget(folder)
+        record(folder, cfg, list(chosen.overrides.task), begins=self._resume is None)
         if since is None:
             discard(folder)
         files = usual_observers(job, folder, since is not None, self._is_copy, self._progress)
@@ -167,19 +175,25 @@ class Session:
 
     def _checkpoint(self, job: Job, folder: Path, config: dict[str, Any]) -> Checkpoint | None:
         """Return where the job goes on, if it does not begin."""
+        from flexray.observers.marks import check_marks
         from flexray.running import checkpoint_store, last_checkpoint
 
         if (store := checkpoint_store(job, folder)) is not None:
             store.probe()
+        found = None
         if self._resume is not None:
-            return last_checkpoint(job, folder, config)
-        return checkpoint_if_any(job, folder, config) if config["resume"] == AUTO else None
+            found = last_checkpoint(job, folder, config)
+        elif config["resume"] == AUTO:
+            found = checkpoint_if_any(job, folder, config)
+        if found is not None:
+            check_marks(found.marks, folder, len(job.experiment.parties))
+        return found
 
     def _say_how_to_go_on(self, summary: dict[str, Any], interrupted: bool, folder: Path) -> None:
         if summary["status"] in ("interrupted", "failed"):
-            how = f"go on with: python -m flexray.run resume={shlex.quote(os.fspath(folder))}"
             wall = summary["time_unit"] == "seconds"
-            log.warning("%s; %s", summary["status"], "a run on clock=wall cannot be resumed" if wall else how)
+            how = "a run on clock=wall cannot be resumed" if wall else f"go on with: {how_to_go_on(folder)}"
+            log.warning("%s; %s", summary["status"], how)
         if interrupted and self._sweeping:
             raise KeyboardInterrupt
 
@@ -225,26 +239,16 @@ class Session:
             Console().print(sweep_table(self._summaries))
 
 
-def _settle(cfg: DictConfig, chosen: Any) -> None:
-    """Let the configuration, and Hydra's record of it, say the numbers that a file gives by algorithm."""
-    folder = Path(chosen.runtime.output_dir)
-    if settle(cfg) and chosen.output_subdir is not None:
-        record_configuration(folder, cfg, list(chosen.overrides.task))
-
-
 def _build(cfg: DictConfig, chosen: Any, resume: Resume | None) -> tuple[Job, dict[str, Any]]:
     """Build a job and say what it is; return it and its whole configuration."""
     from flexray.build import build
     from flexray.simulation.trace_speeds import TraceSpeeds
-    from flexray.trust import check_targets
 
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     check_keys(plain)
     whole = plain
     typed = list(chosen.overrides.task)
     plain = own_keys(plain, typed)
-    if resume is not None and not plain["trust"]:
-        check_targets(plain, resume.typed)
     algo, dataset = (chosen_name(plain, chosen.runtime.choices, group, typed) for group in ("algo", "dataset"))
     job = build(plain, algo, dataset, resume.base_dir if resume else Path(chosen.runtime.cwd))
     outline = job.experiment.shared.outline

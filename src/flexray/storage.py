@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from flexray.errors import RunFolderError
+from flexray.report.reading import read_bytes
 
 
 class Storage(ABC):
@@ -64,8 +66,10 @@ class LocalStorage(Storage):
                 os.close(handle)
 
     def read(self, name: str) -> bytes:  # noqa: D102
-        with self._told("read", self._folder / name):
-            return (self._folder / name).read_bytes()
+        try:
+            return read_bytes(self._folder / name, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+        except RunFolderError as error:
+            raise RunFolderError(f"checkpoint.dir: {self._folder}: cannot be read: {error}") from error
 
     def names(self) -> list[str]:  # noqa: D102
         with self._told("listed", self._folder):
@@ -141,3 +145,9 @@ class RemoteStorage(Storage):
 def open_storage(address: str) -> Storage:
     """Return the storage at an fsspec address or a path of this machine."""
     return RemoteStorage(address) if "://" in address else LocalStorage(Path(address))
+
+
+def own_folder(folder: Path) -> str:
+    """Return the name under which the run in ``folder`` keeps its checkpoints where others do, too."""
+    digest = hashlib.sha256(os.fspath(folder.absolute()).encode()).hexdigest()[:8]
+    return f"{folder.name}-{digest}"

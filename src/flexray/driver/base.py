@@ -15,8 +15,9 @@ from typing import Any
 
 from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.codec import Codec
+from flexray.conforming import as_it_was_saved
 from flexray.data.base import Split
-from flexray.driver.saving import Saves, pack
+from flexray.driver.saving import Saves, check_state, pack
 from flexray.experiment import Experiment
 from flexray.group import PartyGroup
 from flexray.limits import check_max_time
@@ -237,19 +238,28 @@ class Driver(ABC):
     def _restore(self, since: Snapshot) -> None:
         """Bring all participants and this class to where they were."""
         place, saved, names = self._placement, since.participants, self._x.names
+        with as_it_was_saved("the driver"):
+            state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}
+            check_state(state, self._kinds(), names)
+            self._algorithm.keep(state["algorithm"])
+            self._take_over(state)
         given: list[dict[str, Saved]] = [{names[k]: saved[names[k]] for k in group} for group in place.groups]
         resumed = [
             self._runtime.call(host, [GROUP, "resume", [part]])
             for host, part in zip(place.group_hosts, given, strict=True)
         ]
         self._runtime.get([*resumed, self._server("resume", saved[SERVER])])
-        state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}
         self._clock, self._iterations = state["clock"], state["iterations"]
         self._reports, self._reached = state["reports"], state["reached"]
-        self._algorithm.keep(state["algorithm"])
         self._done = since.round
         self._evaluated = since.round if self._is_eval(since.round) else -1
-        self._take_over(state)
+
+    def _kinds(self) -> dict[str, Any]:
+        """Return of what types the values of :meth:`_state` are."""
+        return {
+            "clock": Stopwatch, "iterations": list[int], "reports": tuple[Report, ...] | None, "reached": bool,
+            "algorithm": Any,
+        }  # fmt: skip
 
     def _take_over(self, state: dict[str, Any]) -> None:  # noqa: B027 - most have nothing
         """Take over what a subclass added to :meth:`_state`."""
