@@ -1,21 +1,30 @@
 """``resume=auto``: of a command given again, only what is missing runs.
 
 A job whose folder holds a completed run of the same configuration is skipped; one that left a checkpoint goes on from
-it; any other begins.
+it; any other begins. Jobs of a sweep are known by their configurations, not by their numbers, which change when an axis
+grows: a job whose number another configuration has got a folder for begins in one of its own.
 """
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from flexray.config import settle
 from flexray.errors import ConfigError, RunFolderError, UserError
 from flexray.keys import HARMLESS
-from flexray.report.reading import read_json
-from flexray.resuming import as_json, changed_keys
+from flexray.overrides import key_of
+from flexray.report.reading import natural, read_json, read_yaml
+from flexray.resuming import FREE, as_json, changed_keys, leaves
 
 if TYPE_CHECKING:
     from flexray.build import Job
@@ -23,6 +32,8 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 CONFIGURATION = "configuration.json"
+UNTOLD = ("progress", "resume", "trust")
+"""Keys that do not tell one job of a sweep from another."""
 
 log = logging.getLogger("flexray")
 
@@ -40,6 +51,54 @@ def check_folder_is_fixed(typed: Collection[str], sweeping: bool) -> None:
         )
 
 
+def folders_by_configuration(arguments: Sequence[str]) -> list[str]:
+    """Return what makes a sweep ask :func:`job_folder` for every job's folder, unless the user names folders."""
+    if any(key_of(argument) == "hydra.sweep.subdir" for argument in arguments):
+        return []
+    swept = []
+    for argument in arguments:
+        try:
+            override = OverridesParser.create().parse_override(argument)
+        except HydraException:  # a flag, or what Hydra itself will explain
+            continue
+        swept += [override.key_or_group] if override.is_sweep_override() else []
+    return [f"hydra.sweep.subdir=${{job_folder:{','.join(key for key in swept if key in FREE)}}}"]
+
+
+def job_folder(root: DictConfig, swept: Collection[str]) -> str:
+    """Return the name of the folder, in that of the sweep, of the job with this configuration.
+
+    Args:
+        root: The job's whole configuration, Hydra's part included.
+        swept: Those limits that tell jobs of this sweep apart.
+    """
+    number = str(root.hydra.job.num)
+    node = copy.deepcopy(root)
+    with open_dict(node):
+        del node["hydra"]
+    settle(node)
+    config = as_json(OmegaConf.to_container(node, resolve=False))
+    before = dict(_configurations(Path(str(root.hydra.sweep.dir))))
+    limits = [key for key in FREE if key not in swept]
+    if number in before and not changed_keys(before[number], config, limits):
+        return number
+    same = [name for name, other in before.items() if not changed_keys(other, config, UNTOLD)]
+    if same or number not in before:
+        return same[0] if same else number
+    kept = dict(leaves({key: value for key, value in config.items() if key not in UNTOLD}))
+    return f"{number}-{hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]}"
+
+
+def _configurations(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the jobs that a sweep's folder holds, and what each is or was to run."""
+    for path in sorted(folder.iterdir(), key=lambda p: natural(p.name)) if folder.is_dir() else ():
+        if not path.is_symlink() and (path / ".hydra" / "config.yaml").exists():
+            try:
+                yield path.name, as_json(read_yaml(path / ".hydra" / "config.yaml"))
+            except RunFolderError as error:
+                log.warning("%s: %s", path, error)
+
+
 def forget(folder: Path) -> None:
     """Note that a run begins or goes on in the folder: what it holds is not complete from now on."""
     (folder / CONFIGURATION).unlink(missing_ok=True)
@@ -51,17 +110,23 @@ def remember(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def completed_summary(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the summary of the completed run of this configuration in the folder, or None."""
+    """Return the summary of the completed run of this configuration in the folder, or None.
+
+    Raises:
+        RunFolderError: The completed run in the folder is of another configuration.
+    """
     try:
         summary, before = (read_json(folder / name) for name in ("summary.json", CONFIGURATION))
     except RunFolderError:
         return None  # not there, or torn: the run did not end
     if summary.get("status") != "completed":
         return None
-    changed = changed_keys(before, as_json(config), (*HARMLESS, "checkpoint"))
-    if changed:
-        log.warning("%s holds a run that differs in %s", folder, ", ".join(changed[:5]))
-        return None
+    if changed_keys(before, as_json(config), (*HARMLESS, "checkpoint")):
+        if changed := changed_keys(before, as_json(config), (*FREE, "checkpoint")):
+            raise RunFolderError(
+                f"{folder}: holds a completed run that differs in {', '.join(changed[:5])}; expected another folder"
+            )
+        return None  # it goes on to other limits
     return summary
 
 

@@ -8,7 +8,7 @@ import sys
 import hydra
 
 from flexray import config
-from flexray.again import AUTO, check_folder_is_fixed
+from flexray.again import AUTO, check_folder_is_fixed, folders_by_configuration
 from flexray.complaints import HYDRA_ERRORS, explain, one_line
 from flexray.config import config_folder
 from flexray.errors import UserError
@@ -31,7 +31,9 @@ def run_command(arguments: list[str]) -> int:
     saved, session = sys.argv, Session(arguments)
     try:
         if (value := typed_value(arguments, "resume")) == AUTO:
-            check_folder_is_fixed(set(map(key_of, arguments)), sweeping=not {"-m", "--multirun"}.isdisjoint(arguments))
+            sweeping = not {"-m", "--multirun"}.isdisjoint(arguments)
+            check_folder_is_fixed(set(map(key_of, arguments)), sweeping)
+            arguments = [*arguments, *(folders_by_configuration(arguments) if sweeping else [])]
         elif resume := find_resume(value, arguments):
             arguments, session = resume.arguments, Session(resume.arguments, resume)
         sys.argv = [saved[0], *prepare(arguments)]

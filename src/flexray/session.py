@@ -16,7 +16,7 @@ from rich.console import Console
 
 from flexray.again import AUTO, checkpoint_if_any, completed_summary, forget, remember
 from flexray.complaints import explain, one_line, place_of
-from flexray.config import config_folder, settle
+from flexray.config import config_folder, register, settle
 from flexray.errors import FlexrayError, ParticipantError, UserError
 from flexray.mailbox import Mailbox
 from flexray.overrides import check_keys, chosen_name, own_keys
@@ -57,6 +57,11 @@ class Session:
         """Return what a launcher copies to another process, which posts its summary; this one collects them."""
         self._mailbox = self._mailbox or Mailbox()
         return {**vars(self), "_cluster": None, "_summaries": [], "_progress": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin in another process, which knows none of the configuration's resolvers yet."""
+        vars(self).update(state)
+        register()
 
     @property
     def _is_copy(self) -> bool:
@@ -156,17 +161,18 @@ class Session:
         """Return what watches a run that begins, or goes on, now."""
         from flexray.observers.base import Observers
         from flexray.observers.chosen import chosen_trackers, usual_observers
-        from flexray.observers.folder import discard
+        from flexray.observers.folder import discard, event_files
 
         folder, config = (
             Path(chosen.runtime.output_dir),
             cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True)),
         )
+        events = event_files(folder)
         trackers = chosen_trackers(config, job, folder, Path(chosen.runtime.cwd))  # before files: one may be refused
         forget(folder)
         record(folder, cfg, list(chosen.overrides.task), begins=self._resume is None)
         if since is None:
-            discard(folder)
+            discard(folder, events)
         files = usual_observers(job, folder, since is not None, self._is_copy, self._progress)
         watching = Observers([summaries, *trackers, *files, *self._metrics(job)])
         if since is not None:
