@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
@@ -23,8 +23,8 @@ from flexray.config import settle
 from flexray.errors import ConfigError, RunFolderError, UserError
 from flexray.keys import HARMLESS
 from flexray.overrides import key_of
-from flexray.report.reading import natural, read_json, read_yaml
-from flexray.resuming import FREE, as_json, changed_keys, leaves
+from flexray.report.reading import check_files, natural, read_json, read_yaml
+from flexray.resuming import FREE, as_json, changed_keys, leaves, typed_value
 
 if TYPE_CHECKING:
     from flexray.build import Job
@@ -38,14 +38,18 @@ UNTOLD = ("progress", "resume", "trust")
 log = logging.getLogger("flexray")
 
 
-def check_folder_is_fixed(typed: Collection[str], sweeping: bool) -> None:
-    """Refuse ``resume=auto`` where every command gets a new folder.
+def check_folder_is_fixed(arguments: Sequence[str], sweeping: bool) -> None:
+    """Refuse ``resume=auto`` where every command gets a new folder, and a folder that may not be written to.
 
     Raises:
         ConfigError: The key that fixes it is not among those typed.
+        RunFolderError: The folder holds links and the like.
     """
     key = "hydra.sweep.dir" if sweeping else "hydra.run.dir"
-    if key not in typed:
+    folder = typed_value(arguments, key)
+    if isinstance(folder, str) and "${" not in folder:
+        check_files(Path(folder))
+    if folder is None:
         raise ConfigError(
             f"resume: auto looks for earlier runs in {key}, which is new each time; expected {key}=FOLDER"
         )
@@ -77,7 +81,7 @@ def job_folder(root: DictConfig, swept: Collection[str]) -> str:
     with open_dict(node):
         del node["hydra"]
     settle(node)
-    config = as_json(OmegaConf.to_container(node, resolve=False))
+    config = as_json(cast("dict[str, Any]", OmegaConf.to_container(node, resolve=False)))
     before = dict(_configurations(Path(str(root.hydra.sweep.dir))))
     limits = [key for key in FREE if key not in swept]
     if number in before and not changed_keys(before[number], config, limits):

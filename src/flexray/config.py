@@ -174,7 +174,7 @@ class RunConfig:
 
 
 def register() -> None:
-    """Make the schema known to Hydra as ``schema``, and what may be asked for as ``${by_algo:...}``, ``${job_folder:}``."""
+    """Make known the schema, as ``schema``, and what may be asked for: ``${by_algo:...}`` and ``${job_folder:...}``."""
     ConfigStore.instance().store(name="schema", node=RunConfig)
     OmegaConf.register_new_resolver("by_algo", _by_algo, replace=True)
     OmegaConf.register_new_resolver("job_folder", _job_folder, replace=True)

@@ -12,7 +12,7 @@ from flexray.again import AUTO, check_folder_is_fixed, folders_by_configuration
 from flexray.complaints import HYDRA_ERRORS, explain, one_line
 from flexray.config import config_folder
 from flexray.errors import UserError
-from flexray.overrides import key_of, prepare
+from flexray.overrides import prepare
 from flexray.resuming import find_resume, typed_value
 from flexray.session import Session
 
@@ -32,7 +32,7 @@ def run_command(arguments: list[str]) -> int:
     try:
         if (value := typed_value(arguments, "resume")) == AUTO:
             sweeping = not {"-m", "--multirun"}.isdisjoint(arguments)
-            check_folder_is_fixed(set(map(key_of, arguments)), sweeping)
+            check_folder_is_fixed(arguments, sweeping)
             arguments = [*arguments, *(folders_by_configuration(arguments) if sweeping else [])]
         elif resume := find_resume(value, arguments):
             arguments, session = resume.arguments, Session(resume.arguments, resume)

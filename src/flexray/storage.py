@@ -15,7 +15,6 @@ from typing import TypeVar
 from flexray.errors import RunFolderError
 from flexray.report.reading import read_bytes
 
-
 PATIENCE_S = 20.0
 """How long to wait at the start for a place to answer."""
 

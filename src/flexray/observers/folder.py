@@ -29,7 +29,7 @@ def event_files(folder: Path) -> list[Path]:
 
 
 def discard(folder: Path, events: Sequence[Path] = ()) -> None:
-    """Delete what an earlier run left for its end, and its ``events``, which nobody is to take for those of a new run."""
+    """Delete what an earlier run left for its end, and its ``events``: nobody is to take them for the new run's."""
     try:
         (folder / "summary.json").unlink(missing_ok=True)
         for path in events:

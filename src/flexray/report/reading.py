@@ -26,7 +26,8 @@ MAX_JSON_BYTES = 64 << 20
 MAX_KEYS = 20_000
 MAX_DEPTH = 60
 
-FILES = ("rounds.csv", "evals.csv", "timeline.json", "summary.json", "configuration.json", "run.log")
+FILES = ("rounds.csv", "evals.csv", "timeline.json", "summary.json", "configuration.json", "run.log",
+         "multirun.yaml")  # fmt: skip
 FOLDERS = (".hydra", "checkpoints", "checkpoints/final", "tensorboard", "wandb")
 """What a run reads and writes in its folder."""
 
