@@ -134,6 +134,15 @@ def test_ones_own_folder_goes_on_and_predicts_without_more_typing(stranger: Stra
     assert stranger.predict() == 0
 
 
+def test_what_a_killed_command_left_half_written_goes(stranger: Stranger) -> None:
+    names = sorted(path.name for path in (stranger.folder / "checkpoints" / "final").iterdir())
+    for half in ("checkpoints/final/upper_left.tmp", "checkpoints/round-3.json.tmp", ".hydra/config.yaml.tmp"):
+        (stranger.folder / half).write_bytes(b"half")
+    assert stranger.resume() == 0
+    assert sorted(path.name for path in (stranger.folder / "checkpoints" / "final").iterdir()) == names
+    assert not list(stranger.folder.rglob("*.tmp"))
+
+
 def test_what_is_typed_again_or_trusted_is_done(stranger: Stranger) -> None:
     (stranger.here / "mine.py").write_text("from flexray.models import MLP\n\n\nclass Net(MLP):\n    pass\n")
     run = f"hydra.run.dir={stranger.here / 'own'}"
