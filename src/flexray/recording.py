@@ -145,4 +145,4 @@ def _summary(path: Path) -> dict[str, Any]:
     try:
         return read_json(path)
     except RunFolderError as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
+        raise DataError(f"{path.parent}/{error}") from error

@@ -89,8 +89,10 @@ def _goes_on(key: str, typed: Collection[str]) -> bool:
 def begun_in(folder: Path) -> Path:
     """Return the folder in which the run of a run folder was begun, where its relative paths start."""
     found = _runtime(folder).get("cwd")
-    if not isinstance(found, str) or "\0" in found:
-        raise RunFolderError(f"{folder / '.hydra' / 'hydra.yaml'}: hydra.runtime.cwd: expected a folder, got {found!r}")
+    if not isinstance(found, str) or "\0" in found or any(len(part) > 255 for part in Path(found).parts):
+        raise RunFolderError(
+            f"{folder / '.hydra' / 'hydra.yaml'}: hydra.runtime.cwd: expected a folder, got {str(found)[:60]!r}"
+        )
     return Path(found)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NoReturn
 
@@ -33,7 +33,8 @@ CHOSEN_AGAIN = {
     "checkpoint.dir": "files are written there",
 }
 """Keys that say where a run goes on or writes, and why a run folder does not decide that."""
-MAX_LINE = 100_000
+MAX_LINE, MAX_ALL = 10_000, 40_000
+"""Characters of one override and of all; Hydra's parser takes seconds for so many."""
 KEY = re.compile(r"[^\W\d]\w*(\.[\w-]+)*")
 
 
@@ -43,7 +44,7 @@ def must_be_typed(key: str, value: Any) -> bool:
     return key in CHOSEN_AGAIN and value is not None and value not in usual.get(key, ())
 
 
-def check_overrides(lines: Iterable[str], own_dir: str | None = None, trusted: bool = False) -> None:
+def check_overrides(lines: Sequence[str], own_dir: str | None = None, trusted: bool = False) -> None:
     """Refuse recorded overrides that a run folder may not set.
 
     Args:
@@ -54,6 +55,8 @@ def check_overrides(lines: Iterable[str], own_dir: str | None = None, trusted: b
     Raises:
         ConfigError: It names the key and what to type.
     """
+    if sum(map(len, lines)) > MAX_ALL and not trusted:
+        _refuse(str(lines[:3]), f"the overrides are longer than {MAX_ALL} characters")
     for line in lines:
         key = key_of(line)
         if not KEY.fullmatch(key) or line[0] == "-" or key.partition(".")[0] not in (*_schema(), "experiment"):
@@ -140,7 +143,7 @@ def _value(line: str) -> Any:
         override = OverridesParser.create().parse_override(line)
     except (HydraException, RecursionError):
         _refuse(line, "it cannot be read")
-    if override.is_sweep_override() or override.package is not None:
+    if override.is_sweep_override() or override.package is not None or override.key_or_group != key_of(line):
         _refuse(line, "it is no single plain value")
     return override.value()
 

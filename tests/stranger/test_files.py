@@ -16,7 +16,7 @@ PLACES = (
     *FILES, ".hydra", "checkpoints", "checkpoints/final", ".hydra/config.yaml", ".hydra/overrides.yaml",
     ".hydra/hydra.yaml", ".hydra/config.yaml.tmp", "checkpoints/round-2.json", "checkpoints/round-2.safetensors",
     "checkpoints/round-3.json.tmp", "checkpoints/address.txt", "checkpoints/final/server.safetensors",
-    "checkpoints/final/upper_left.tmp", "checkpoints/probe.tmp", "tensorboard",
+    "checkpoints/final/upper_left.tmp", "checkpoints/probe.tmp", "tensorboard", "wandb",
 )  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def pipe(path: Path) -> None:
 
 def other(path: Path) -> None:
     """Put a folder in place of a file, or a file in place of a folder."""
-    if clear(path).is_dir() or path.name in ("checkpoints", "final", "tensorboard"):
+    if clear(path).is_dir() or path.name in ("checkpoints", "final", "tensorboard", "wandb"):
         path.write_text("", encoding="utf-8")
     else:
         path.mkdir()
@@ -64,6 +64,14 @@ def test_only_plain_files_and_folders_are_read_and_written(
 ) -> None:
     change(stranger.folder / place)
     stranger.assert_refused(stranger.resume, place)
+
+
+def test_links_that_wandb_makes_stay_but_lead_nowhere_else(stranger: Stranger) -> None:
+    (stranger.folder / "wandb" / "offline-run-1").mkdir(parents=True)
+    (stranger.folder / "wandb" / "latest-run").symlink_to("offline-run-1")
+    check_files(stranger.folder)
+    (stranger.folder / "wandb" / "debug.log").symlink_to(stranger.here / "evil.py")
+    stranger.assert_refused(stranger.resume, "wandb/debug.log")
 
 
 @pytest.mark.parametrize("place", ["summary.json", "configuration.json", "checkpoints/final/server.safetensors"])
@@ -87,7 +95,7 @@ def test_no_job_of_a_sweep_begins_in_a_folder_with_links(place: str, stranger: S
     before = tree(stranger.here)
     stranger.said()
     assert run_command(["-m", *SMALL, "seed=1", f"hydra.sweep.dir={sweep}", "resume=auto"]) == 2
-    assert f"{place.rpartition('/')[2]} is a link" in stranger.said()[1]
+    assert f"{place.rpartition('/')[2]}: cannot be written: is a link" in stranger.said()[1]
     after = tree(stranger.here)
     assert {name: after[name] for name in before} == before
     assert not (sweep / "0" / "rounds.csv").exists()
@@ -109,6 +117,7 @@ TEXTS = {
     (".hydra/hydra.yaml", f"hydra: {'[' * 500}{']' * 500}"): LEVELS,
     (".hydra/hydra.yaml", "hydra: {runtime: {cwd: !!python/object/apply:os.getcwd []}}"): "expected no tag",
     (".hydra/hydra.yaml", "hydra: {runtime: {cwd: [a]}}"): "hydra.runtime.cwd: expected a folder",
+    (".hydra/hydra.yaml", f"hydra: {{runtime: {{cwd: {'a' * 300}}}}}"): "hydra.runtime.cwd: expected a folder",
     (".hydra/hydra.yaml", "hydra: 5"): "hydra.runtime.cwd: expected a folder",
     (".hydra/hydra.yaml", "\x00"): "is not plain YAML",
     (".hydra/overrides.yaml", "- &a [*a]"): LEVELS,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flexray.errors import ConfigError
+from flexray.resuming import how_to_go_on
 from flexray.trust import check_config, check_overrides
 from stranger.conftest import Stranger
 
@@ -94,7 +95,8 @@ OVERRIDES = {
     "seed=1,2": "it is no single plain value",
     "lr=range(1,3)": "it is no single plain value",
     f"lr={'[' * 500}{']' * 500}": "deeper than 60 brackets",
-    f"speeds.machines=[{'a,' * 60_000}a]": "longer than 100000 characters",
+    f"speeds.machines=[{'a,' * 6_000}a]": "longer than 10000 characters",
+    f"speeds.machines=[{'a,' * 60_000}a]": "the overrides are longer than 40000 characters",
     "lr={": "it cannot be read",
     "nosuch=1": KEY,
     "": "expected a list of overrides",
@@ -157,6 +159,14 @@ def test_a_summary_that_makes_no_sense_is_refused(key: str, value: Any, words: s
     path = stranger.folder / "summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}), encoding="utf-8")
     stranger.assert_refused(stranger.predict, words)
+
+
+def test_the_hint_of_an_interrupted_run_says_what_has_to_be_typed_again(tmp_path: Path) -> None:
+    (tmp_path / ".hydra").mkdir()
+    lines = ["rounds=3", "cluster=ray", "cluster.address=head:6379", "checkpoint.dir=s3://b", "model._target_=mine.Net"]
+    (tmp_path / ".hydra" / "overrides.yaml").write_text(json.dumps(lines), encoding="utf-8")
+    again = "cluster=ray cluster.address=head:6379 checkpoint.dir=s3://b trust=true"
+    assert how_to_go_on(tmp_path) == f"python -m flexray.run resume={tmp_path} {again}"
 
 
 HONEST = (

@@ -47,9 +47,12 @@ def check_files(folder: Path, writes: bool = True) -> None:
     for name in FILES:
         _check_kind(folder, folder / name, stat.S_ISREG, writes)
     for name in FOLDERS:
-        if _check_kind(folder, folder / name, stat.S_ISDIR, writes) and name != "wandb":  # which links to its latest
+        if _check_kind(folder, folder / name, stat.S_ISDIR, writes):
             for path in sorted((folder / name).iterdir()):
-                if path != folder / "checkpoints" / "final":
+                is_own = name == "wandb" and path.resolve().is_relative_to(
+                    folder.resolve()
+                )  # it links to its latest run
+                if path != folder / "checkpoints" / "final" and not is_own:
                     _check_kind(folder, path, _is_plain if name == "tensorboard" else stat.S_ISREG, writes)
 
 
@@ -61,12 +64,15 @@ def _check_kind(folder: Path, path: Path, fits: Callable[[int], bool], writes: b
         return False
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror}; expected a run folder") from error
+    told = f"{path}: cannot be {'written' if writes else 'read'}: "
     expected = "folder" if fits is stat.S_ISDIR else "file"
+    if stat.S_ISDIR(mode) and not fits(mode):
+        raise RunFolderError(f"{told}Is a directory")
     if not fits(mode):
-        kind = "a link" if stat.S_ISLNK(mode) else f"no plain {expected}"
-        raise RunFolderError(f"{folder}: {path.relative_to(folder)} is {kind}; expected a plain {expected} of its own")
+        kind = "is a link" if stat.S_ISLNK(mode) else f"is no plain {expected}"
+        raise RunFolderError(f"{told}{kind}; expected a {expected} of the run folder {folder} itself")
     if writes and not os.access(path, os.W_OK):
-        raise RunFolderError(f"{path}: cannot be written; expected a {expected} that a run can go on in")
+        raise RunFolderError(f"{told}Permission denied; expected a {expected} that a run can begin or go on in")
     return True
 
 
