@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ def conforms(value: Any, kind: Any) -> bool:
     if kind is int:
         return type(value) is int and 0 <= value <= LARGEST
     if kind is float:
-        return type(value) in (int, float) and (not math.isfinite(value) or abs(value) <= 1e300)
+        return isinstance(value, float) or (type(value) is int and abs(value) <= LARGEST)
     if isinstance(kind, Mapping):
         return (
             isinstance(value, dict) and value.keys() == kind.keys() and all(conforms(value[k], kind[k]) for k in kind)
