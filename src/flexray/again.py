@@ -1,20 +1,30 @@
 """``resume=auto``: of a command given again, only what is missing runs.
 
 A job whose folder holds a completed run of the same configuration is skipped; one that left a checkpoint goes on from
-it; any other begins.
+it; any other begins. Jobs of a sweep are known by their configurations, not by their numbers, which change when an axis
+grows: a job whose number another configuration has got a folder for begins in one of its own.
 """
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from flexray.errors import ConfigError, UserError
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from flexray.config import settle
+from flexray.errors import ConfigError, RunFolderError, UserError
 from flexray.keys import HARMLESS
-from flexray.resuming import as_json, changed_keys
+from flexray.overrides import key_of
+from flexray.report.reading import check_files, natural, read_json, read_yaml
+from flexray.resuming import FREE, as_json, changed_keys, leaves, typed_value
 
 if TYPE_CHECKING:
     from flexray.build import Job
@@ -22,21 +32,75 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 CONFIGURATION = "configuration.json"
+UNTOLD = ("progress", "resume", "trust")
+"""Keys that do not tell one job of a sweep from another."""
 
 log = logging.getLogger("flexray")
 
 
-def check_folder_is_fixed(typed: Collection[str], sweeping: bool) -> None:
-    """Refuse ``resume=auto`` where every command gets a new folder.
+def check_folder_is_fixed(arguments: Sequence[str], sweeping: bool) -> None:
+    """Refuse ``resume=auto`` where every command gets a new folder, and a folder that may not be written to.
 
     Raises:
         ConfigError: The key that fixes it is not among those typed.
+        RunFolderError: The folder holds links and the like.
     """
     key = "hydra.sweep.dir" if sweeping else "hydra.run.dir"
-    if key not in typed:
+    folder = typed_value(arguments, key)
+    if isinstance(folder, str) and "${" not in folder:
+        check_files(Path(folder))
+    if folder is None:
         raise ConfigError(
             f"resume: auto looks for earlier runs in {key}, which is new each time; expected {key}=FOLDER"
         )
+
+
+def folders_by_configuration(arguments: Sequence[str]) -> list[str]:
+    """Return what makes a sweep ask :func:`job_folder` for every job's folder, unless the user names folders."""
+    if any(key_of(argument) == "hydra.sweep.subdir" for argument in arguments):
+        return []
+    swept = []
+    for argument in arguments:
+        try:
+            override = OverridesParser.create().parse_override(argument)
+        except HydraException:  # a flag, or what Hydra itself will explain
+            continue
+        swept += [override.key_or_group] if override.is_sweep_override() else []
+    return [f"hydra.sweep.subdir=${{job_folder:{','.join(key for key in swept if key in FREE)}}}"]
+
+
+def job_folder(root: DictConfig, swept: Collection[str]) -> str:
+    """Return the name of the folder, in that of the sweep, of the job with this configuration.
+
+    Args:
+        root: The job's whole configuration, Hydra's part included.
+        swept: Those limits that tell jobs of this sweep apart.
+    """
+    number = str(root.hydra.job.num)
+    node = copy.deepcopy(root)
+    with open_dict(node):
+        del node["hydra"]
+    settle(node)
+    config = as_json(cast("dict[str, Any]", OmegaConf.to_container(node, resolve=False)))
+    before = dict(_configurations(Path(str(root.hydra.sweep.dir))))
+    limits = [key for key in FREE if key not in swept]
+    if number in before and not changed_keys(before[number], config, limits):
+        return number
+    same = [name for name, other in before.items() if not changed_keys(other, config, UNTOLD)]
+    if same or number not in before:
+        return same[0] if same else number
+    kept = dict(leaves({key: value for key, value in config.items() if key not in UNTOLD}))
+    return f"{number}-{hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]}"
+
+
+def _configurations(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the jobs that a sweep's folder holds, and what each is or was to run."""
+    for path in sorted(folder.iterdir(), key=lambda p: natural(p.name)) if folder.is_dir() else ():
+        if not path.is_symlink() and (path / ".hydra" / "config.yaml").exists():
+            try:
+                yield path.name, as_json(read_yaml(path / ".hydra" / "config.yaml"))
+            except RunFolderError as error:
+                log.warning("%s: %s", path, error)
 
 
 def forget(folder: Path) -> None:
@@ -50,17 +114,23 @@ def remember(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def completed_summary(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the summary of the completed run of this configuration in the folder, or None."""
+    """Return the summary of the completed run of this configuration in the folder, or None.
+
+    Raises:
+        RunFolderError: The completed run in the folder is of another configuration.
+    """
     try:
-        summary, before = (json.loads((folder / name).read_text("utf-8")) for name in ("summary.json", CONFIGURATION))
-    except (OSError, ValueError):
+        summary, before = (read_json(folder / name) for name in ("summary.json", CONFIGURATION))
+    except RunFolderError:
         return None  # not there, or torn: the run did not end
-    if not isinstance(summary, dict) or not isinstance(before, dict) or summary.get("status") != "completed":
+    if summary.get("status") != "completed":
         return None
-    changed = changed_keys(before, as_json(config), (*HARMLESS, "checkpoint"))
-    if changed:
-        log.warning("%s holds a run that differs in %s", folder, ", ".join(changed[:5]))
-        return None
+    if changed_keys(before, as_json(config), (*HARMLESS, "checkpoint")):
+        if changed := changed_keys(before, as_json(config), (*FREE, "checkpoint")):
+            raise RunFolderError(
+                f"{folder}: holds a completed run that differs in {', '.join(changed[:5])}; expected another folder"
+            )
+        return None  # it goes on to other limits
     return summary
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +12,15 @@ from typing import Any
 
 from flexray.driver.saving import Saves
 from flexray.errors import ConfigError
+from flexray.report.reading import read_text
+from flexray.storage import own_folder
 from flexray.values import positive, shown, whole
 
 DEFAULT_EVERY = 100
 """Rounds (VAFL: updates of each party) between checkpoints, and between copies for lost processes."""
+
+MAX_NAME = 1024
+"""Bytes of the file with the name under which checkpoints are elsewhere."""
 
 log = logging.getLogger("flexray")
 
@@ -43,15 +48,14 @@ class Safety:
         if self.dir is None:
             return os.fspath(folder / "checkpoints")
         known = folder / "checkpoints" / "address.txt"
-        if known.is_file():
-            name = known.read_text(encoding="utf-8").strip()
+        if known.exists():
+            name = read_text(known, MAX_NAME).strip()
         else:
-            digest = hashlib.sha256(os.fspath(folder.absolute()).encode()).hexdigest()[:8]
-            name = f"{folder.name}-{digest}"
+            name = own_folder(folder)
             known.parent.mkdir(parents=True, exist_ok=True)
             known.write_text(f"{name}\n", encoding="utf-8")
-        if not name or "/" in name or name.startswith("."):
-            raise ConfigError(f"{known}: expected the name of a folder, got {name!r}")
+        if not re.fullmatch(r"[^/\\:.][^/\\:]*", name) or not name.isprintable():
+            raise ConfigError(f"{known}: expected the name of a folder, got {name[:60]!r}")
         return f"{self.dir.rstrip('/')}/{name}"
 
 

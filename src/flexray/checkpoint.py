@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,12 +17,18 @@ from typing import Any
 
 import numpy as np
 
+from flexray.conforming import conforms
 from flexray.errors import RunFolderError
 from flexray.messages import Saved, Snapshot, State
 from flexray.observers.base import Mark
+from flexray.report.reading import parse_json
 from flexray.storage import Storage
 
-FORMAT = 1
+FORMAT = 2
+CONTENT = {
+    "round": int, "sim_time": float, "driver": dict[str, Any], "marks": dict[str, Any], "config": dict[str, Any],
+    "participants": dict[str, dict[str, Any]], "arrays_sha256": str,
+}  # fmt: skip
 NAME = re.compile(r"round-(\d+)\.(json|safetensors)(\.tmp)?")
 
 log = logging.getLogger("flexray")
@@ -95,36 +102,46 @@ class CheckpointStore:
         Raises:
             flexray.errors.RunFolderError: There are some, but none is whole.
         """
-        rounds = self.rounds()
+        rounds, faults = self.rounds(), []
         for number in rounds:
             try:
-                return self._read(number)
-            except (RunFolderError, ValueError, KeyError, TypeError, IndexError) as error:
+                found = self._read(number)
+            except (RunFolderError, ValueError, LookupError, TypeError, RecursionError, MemoryError) as error:
                 reason = error if isinstance(error, RunFolderError | ValueError) else f"it lacks {error}"
-                log.warning("the checkpoint of round %d is damaged and not used: %s", number, reason)
+                faults.append(f"the checkpoint of round {number} is damaged and not used: {reason}")
+                continue
+            for fault in faults:
+                log.warning("%s", fault)
+            return found
         if rounds:
-            raise RunFolderError(f"no checkpoint can be used: those of rounds {rounds} are damaged")
+            raise RunFolderError(f"no checkpoint can be used, of rounds {rounds}: {'; '.join(faults)}")
         return None
 
     def _read(self, number: int) -> Checkpoint:
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
-        sealed = json.loads(self._storage.read(f"round-{number}.json"))
+        name = f"round-{number}"
+        sealed = parse_json(f"{name}.json", self._storage.read(f"{name}.json").decode())
         content = sealed["content"]
         if _sha(json.dumps(content)) != sealed["sha256"]:
-            raise ValueError(f"round-{number}.json does not have its checksum")
-        blob = self._storage.read(f"round-{number}.safetensors")
+            raise ValueError(f"{name}.json does not have its checksum")
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ValueError(f"{name}.json: expected an object of format {FORMAT}")
+        for key, kind in CONTENT.items():
+            if not conforms(content.get(key), kind):
+                raise ValueError(f"{name}.json: {key}: expected {_told(kind)}, got {str(content.get(key))[:60]!r}")
+        if content["round"] != number or not 0 <= content["sim_time"] < math.inf:
+            raise ValueError(f"{name}.json: is of round {content['round']}, time {content['sim_time']}")
+        blob = self._storage.read(f"{name}.safetensors")
         if hashlib.sha256(blob).hexdigest() != content["arrays_sha256"]:
-            raise ValueError(f"round-{number}.safetensors does not have its checksum")
-        if content["format"] != FORMAT:
-            raise ValueError(f"round-{number}.json has format {content['format']}, expected {FORMAT}")
+            raise ValueError(f"{name}.safetensors does not have its checksum")
         try:
             arrays = load(blob)
         except SafetensorError as error:
-            raise ValueError(f"round-{number}.safetensors: {error}") from error
+            raise ValueError(f"{name}.safetensors: {error}") from error
         participants = dict(_participants(content["participants"], arrays))
-        snapshot = Snapshot(content["round"], content["sim_time"], content["driver"], participants, durable=True)
+        snapshot = Snapshot(number, float(content["sim_time"]), content["driver"], participants, durable=True)
         return Checkpoint(snapshot, content["marks"], content["config"])
 
     def _prune(self) -> None:
@@ -133,6 +150,10 @@ class CheckpointStore:
             match = NAME.fullmatch(name)
             if match and (int(match[1]) not in kept or match[3]):
                 self._storage.delete(name)
+
+
+def _told(kind: Any) -> str:
+    return {int: "a whole number", float: "a number", str: "a text"}.get(kind, "a mapping")
 
 
 def _sha(text: str) -> str:

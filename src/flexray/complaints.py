@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from flexray.config import RunConfig
-from flexray.errors import near_match
+from flexray.errors import UserError, near_match
 from flexray.typed import choices_of
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException, OSError, ValueError)
@@ -48,6 +48,8 @@ ASSIGNING = (
 
 def explain(error: Exception, config_folder: Path) -> str:
     """Return one line that names what was wrong and what was expected."""
+    if isinstance(error.__cause__, UserError):  # of what Hydra itself called: the log of the run folder
+        return str(error.__cause__)
     text = str(error).strip()
     if isinstance(error, MissingConfigException):
         return _unknown_choice(text, config_folder)

@@ -181,9 +181,17 @@ class RunConfig:
 
 
 def register() -> None:
-    """Make the schema known to Hydra as ``schema``, and what files may ask for as ``${by_algo:...}``."""
+    """Make known the schema, as ``schema``, and what may be asked for: ``${by_algo:...}`` and ``${job_folder:...}``."""
     ConfigStore.instance().store(name="schema", node=RunConfig)
     OmegaConf.register_new_resolver("by_algo", _by_algo, replace=True)
+    OmegaConf.register_new_resolver("job_folder", _job_folder, replace=True)
+
+
+def _job_folder(*swept: str, _root_: DictConfig) -> str:
+    """Return the folder of a sweep's job, see :func:`flexray.again.job_folder`."""
+    from flexray.again import job_folder  # which knows this module
+
+    return job_folder(_root_, swept)
 
 
 def _by_algo(value: Any, others: Mapping[str, Any], *, _root_: DictConfig) -> Any:

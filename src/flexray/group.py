@@ -15,13 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from flexray.absence import LastSent
+from flexray.conforming import as_it_was_saved
 from flexray.data.base import Split
 from flexray.data.batches import Batch, BatchStream
+from flexray.errors import RunFolderError
 from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
 from flexray.participants import ParticipantSpec, Shared, peak_memory_mb
 from flexray.party import Party
 from flexray.phi import Fusion, Phi
-from flexray.saving import under, with_more
+from flexray.saving import fitting, under, with_more
 
 HEAD, SENT, LAST = "head.", "sent", "last_sent"
 """Names of arrays in what is saved of a party: buffers of its copy of the server's model; its embeddings of the next
@@ -221,15 +223,21 @@ class PartyGroup:
     def resume(self, saved: dict[str, Saved]) -> None:
         """Go on from what :meth:`saved` returned, of these parties."""
         for place, party in enumerate(self.parties):
-            party.resume(saved[party.name])
-            arrays = saved[party.name].arrays
-            if SENT in arrays:
-                self._sent[place] = arrays[SENT]
-            if LAST in arrays:
-                self._last[party.index - 1] = LastSent(arrays[LAST])
+            with as_it_was_saved(party.name):
+                self._resume_one(place, saved[party.name])
         head = under(saved[self.parties[0].name], HEAD)
-        for key, buffer in self._fusion.head.named_buffers():
-            buffer.copy_(torch.from_numpy(np.array(head[key])))
+        with as_it_was_saved(self.parties[0].name):
+            for key, buffer in self._fusion.head.named_buffers():
+                buffer.copy_(torch.from_numpy(np.array(head[key])))
+
+    def _resume_one(self, place: int, saved: Saved) -> None:
+        party = self.parties[place]
+        party.resume(saved)
+        if SENT in saved.arrays:
+            self._sent[place] = fitting(saved, SENT, (*saved.arrays[SENT].shape[:1], party.width))
+        if LAST in saved.arrays:
+            rows = self._shared.outline.sizes["train"]
+            self._last[party.index - 1] = LastSent(fitting(saved, LAST, (rows, party.width)))
 
     def embed_again(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
         """Return the embeddings of batch ``index`` that were saved, or, if there were none yet, compute them."""
@@ -237,6 +245,8 @@ class PartyGroup:
             return self.embed(index, absent)
         batch = self._batches.batch(index)
         self._begin(batch, absent)
+        for place in range(len(self.parties)):
+            self._check_sent(place, batch)
         for party in self._present():
             party.take(batch)
         self._blocks = tuple(self._sent[place] for place in range(len(self.parties)))
@@ -246,8 +256,14 @@ class PartyGroup:
         """VAFL: return the embeddings of turn ``turn`` of party ``place`` of this group that were saved."""
         party = self.parties[place]
         self._turns[party.index] = self._shared.turns(party.index)
-        party.take(self._turns[party.index].batch(turn))
+        batch = self._turns[party.index].batch(turn)
+        self._check_sent(place, batch)
+        party.take(batch)
         return Turn(self._sent[place], Report(0, 1.0))
+
+    def _check_sent(self, place: int, batch: Batch) -> None:
+        if place not in self._sent or len(self._sent[place]) != len(batch.ids_b):
+            raise RunFolderError(f"{self.parties[place].name}: what is saved of it lacks embeddings of the next batch")
 
 
 def as_one_vector(params: Sequence[Tensor]) -> Tensor:

@@ -204,6 +204,22 @@ class TorchOptimizer(LocalOptimizer):
         if kept is not None:
             self._kept = self._build(params, lr=0.1)  # every round sets its own rate
             self._kept.load_state_dict(kept)
+            self._check_shapes(params, self._kept)
+
+    def _check_shapes(self, params: Sequence[Tensor], kept: torch.optim.Optimizer) -> None:
+        """Refuse moments of other shapes than those after a step of a new optimizer."""
+        likes = [p.detach().clone() for p in params]
+        new = self._build(likes, lr=0.1)
+        for like in likes:
+            like.grad = torch.zeros_like(like)
+        new.step()
+        for param, like in zip(params, likes, strict=True):
+            found, expected = (
+                {name: value.shape for name, value in state.items() if isinstance(value, Tensor)}
+                for state in (kept.state[param], new.state[like])
+            )
+            if found and found != expected:
+                raise ValueError(f"moments of shapes {found}, expected {expected}")
 
     def begin(self, params: Sequence[Tensor], lr: float) -> Step:  # noqa: D102
         optimizer = self._kept

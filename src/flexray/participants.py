@@ -24,7 +24,7 @@ from flexray.data.base import Dataset, Outline
 from flexray.data.batches import BatchStream
 from flexray.data.outlines import check_classes, load_labels
 from flexray.devices import ON_CPU, Compute
-from flexray.errors import ConfigError, FlexrayError, ParticipantError, ResourceError
+from flexray.errors import ConfigError, FlexrayError, ParticipantError, ResourceError, RunFolderError
 from flexray.memory import is_lack_of_memory
 from flexray.messages import FloatArray, State
 from flexray.models import ModuleFactory, build_module
@@ -225,7 +225,7 @@ def set_state(module: nn.Module, state: State, participant: str) -> None:
         module.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in state.items()})
     except RuntimeError as error:
         reason = " ".join(str(error).split())
-        raise ParticipantError(participant, "loading its saved model", reason) from error
+        raise RunFolderError(f"{participant}: its saved model does not fit this run's: {reason}") from error
 
 
 def parameter_names(module: nn.Module) -> list[str]:

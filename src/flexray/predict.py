@@ -9,7 +9,7 @@ import argparse
 import csv
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from flexray.again import CONFIGURATION
 from flexray.build import Job, build
 from flexray.build_dataset import started_from
 from flexray.commands import Parser, guarded
+from flexray.config import CheckpointConfig, ClusterConfig, LoggerConfig
 from flexray.data.base import SPLITS, SavedModel, Split
 from flexray.errors import ConfigError, RunFolderError
 from flexray.group import PartyGroup
@@ -29,13 +30,13 @@ from flexray.messages import State
 from flexray.observers.folder import MODEL_FOLDER, load_state, open_new
 from flexray.overrides import check_keys, chosen_name, own_keys
 from flexray.party import FITTED
-from flexray.report.reading import read_json
+from flexray.report.reading import check_files, read_json
 from flexray.report.runs import COMPLETED
-from flexray.resuming import FREE, as_json, changed_keys, load_yaml
+from flexray.resuming import begun_in, recorded_choices, recorded_overrides
 from flexray.runtime.inprocess import borrowed_torch
 from flexray.server import Server
 from flexray.tasks import Task
-from flexray.trust import check_targets
+from flexray.trust import check_config
 from flexray.typed import read
 
 
@@ -153,20 +154,50 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     """Build the run that a run folder records, with some keys of its dataset replaced.
 
     Relative paths of the record start where that run was started, those of ``overrides`` from the current folder.
-    Classes from outside of flexray and torch are refused unless ``trust=true`` is among ``overrides``.
+    What a run folder may not set (:mod:`flexray.trust`) is refused unless ``trust=true`` is among ``overrides``.
     """
-    if not (run_folder / "summary.json").is_file():
+    check_files(run_folder, writes=False)
+    if not (run_folder / "summary.json").exists():
         raise RunFolderError(f"{run_folder}: not the folder of a finished run (it has no summary.json)")
-    summary = load_yaml(run_folder / "summary.json")
+    summary = read_json(run_folder / "summary.json")
     if (status := summary.get("status", COMPLETED)) != COMPLETED:
         rounds = summary.get("rounds")
         print(f"flexray: {run_folder}: the run is {status}, its model is that after {rounds} rounds", file=sys.stderr)
-    config = load_yaml(run_folder / ".hydra" / "config.yaml")
-    hydra = load_yaml(run_folder / ".hydra" / "hydra.yaml")
-    typed = [str(item) for item in load_yaml(run_folder / ".hydra" / "overrides.yaml")]
-    base_dir, choices = Path(hydra.hydra.runtime.cwd), hydra.hydra.runtime.choices
-    recorded: Any = OmegaConf.to_container(config, resolve=True)
-    trusted = "trust=true" in overrides
+    typed, base_dir = recorded_overrides(run_folder), begun_in(run_folder)
+    config = _with_typed(_recorded(run_folder), overrides)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    check_keys(plain)
+    plain = own_keys(plain, typed)
+    plain["dataset"] = {**plain["dataset"], "batch_size": 1}  # of batches a model that is done trains on none
+    choices = recorded_choices(run_folder)
+    algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
+    is_new = any(override.startswith(("dataset.path=", "dataset.files")) for override in overrides)
+    job = build(plain, algo, dataset, base_dir, replace(_saved_model(run_folder, summary), has_new_data=is_new))
+    parties, expected = list(job.experiment.names[:-1]), summary.get("parties")
+    if expected is not None and parties != expected:
+        told = ", ".join(map(str, expected)) if isinstance(expected, list) else repr(expected)
+        raise ConfigError(f"dataset: expected the run's parties {told[:300]}, got {', '.join(parties)}")
+    return job
+
+
+def _recorded(run_folder: Path) -> dict[str, Any]:
+    """Return the configuration of the run that ended, but where it ran and wrote: the model is used here."""
+    if not (run_folder / CONFIGURATION).exists():
+        raise RunFolderError(f"{run_folder}: has no {CONFIGURATION}; expected a run that ended, also after a resume")
+    here: dict[str, Any] = {
+        "cluster": ClusterConfig(kind="inline"),
+        "checkpoint": CheckpointConfig(),
+        "logger": LoggerConfig(),
+    }
+    recorded = read_json(run_folder / CONFIGURATION)
+    return {**recorded, **{key: asdict(node) for key, node in here.items()}, "device": "auto"}
+
+
+def _with_typed(recorded: dict[str, Any], overrides: Sequence[str]) -> DictConfig:
+    """Return a recorded configuration with what was typed, after a look at what a run folder may set."""
+    if "trust=true" not in overrides:
+        check_config(recorded, [override.partition("=")[0] for override in overrides])
+    config = OmegaConf.create(recorded)
     for override in overrides:
         key, equals, value = override.partition("=")
         if key == "trust":
@@ -174,35 +205,17 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
         if not equals or not key.startswith("dataset."):
             raise ConfigError(f"{override}: expected dataset.KEY=VALUE; nothing else can change for a saved model")
         _set(config, key.removeprefix("dataset."), _parsed(override, value))
-    plain: Any = OmegaConf.to_container(config, resolve=True)
-    check_keys(plain)
-    if not trusted:
-        check_targets(plain, {override.partition("=")[0] for override in overrides})
-    _check_of_model(run_folder, recorded)
-    plain = {**own_keys(plain, typed), "cluster": {**plain["cluster"], "kind": "inline"}, "device": "auto"}
-    plain["dataset"] = {**plain["dataset"], "batch_size": 1}  # of batches a model that is done trains on none
-    algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
-    is_new = any(override.startswith(("dataset.path=", "dataset.files")) for override in overrides)
-    model = SavedModel(summary.get("num_outputs"), tuple(summary.get("classes") or ()), is_new)
-    job = build(plain, algo, dataset, base_dir, model)
-    if (parties := list(job.experiment.names[:-1])) != summary.get("parties", parties):
-        raise ConfigError(
-            f"dataset: expected the run's parties {', '.join(summary['parties'])}, got {', '.join(parties)}"
-        )
-    return job
+    return config
 
 
-def _check_of_model(run_folder: Path, config: dict[str, Any]) -> None:
-    """Refuse a configuration that is not the saved model's: Hydra writes down that of a refused run, too."""
-    if not (run_folder / CONFIGURATION).is_file():
-        return
-    free = (*FREE, "checkpoint", "dataset.batch_size")
-    changed = changed_keys(read_json(run_folder / CONFIGURATION), as_json(config), free)
-    if changed:
-        raise RunFolderError(
-            f"{run_folder}: .hydra/config.yaml is not the saved model's, as after a run that was refused: other values"
-            f" than in {CONFIGURATION} for {', '.join(changed[:5])}; expected a run that ended"
-        )
+def _saved_model(run_folder: Path, summary: dict[str, Any]) -> SavedModel:
+    """Return what ``summary.json`` says of the model, if it makes sense."""
+    outputs, classes = summary.get("num_outputs"), summary.get("classes")
+    if not (outputs is None or (type(outputs) is int and outputs > 0)):
+        raise RunFolderError(f"{run_folder}: summary.json: num_outputs: expected a whole number, got {outputs!r}")
+    if not (classes is None or (isinstance(classes, list) and all(isinstance(c, str | int | float) for c in classes))):
+        raise RunFolderError(f"{run_folder}: summary.json: classes: expected a list of names, got {str(classes)[:60]}")
+    return SavedModel(outputs, tuple(classes or ()))
 
 
 def _parsed(override: str, text: str) -> Any:

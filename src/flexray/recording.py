@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from flexray.algorithms.replay import Recorded
-from flexray.errors import DataError
+from flexray.errors import DataError, RunFolderError
+from flexray.report.reading import read_json, read_text
 
 COLUMNS = ("round", "sim_time", "duration", "tau", "lr")
 
@@ -48,15 +50,13 @@ def read_recording(folder: Path, names: Sequence[str]) -> Recording:
     """
     path = folder / "rounds.csv"
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            missing = [column for column in COLUMNS if column not in (reader.fieldnames or ())]
-            if missing:
-                raise DataError(f"{path}: column '{missing[0]}' is missing; expected the rounds.csv of a run folder")
-            rows = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"speeds.path: cannot read {path}: {reason}; expected the folder of an earlier run") from error
+        reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
+        missing = [column for column in COLUMNS if column not in (reader.fieldnames or ())]
+        rows = list(reader)
+    except (RunFolderError, csv.Error) as error:
+        raise DataError(f"speeds.path: cannot read {path}: {error}; expected the folder of an earlier run") from error
+    if missing:
+        raise DataError(f"{path}: column '{missing[0]}' is missing; expected the rounds.csv of a run folder")
     if not rows:
         raise DataError(f"{path}: has no rounds to repeat")
     rounds = tuple(_row(f"{path}, row {place + 2}", place, row, names) for place, row in enumerate(rows))
@@ -90,7 +90,7 @@ def _absent(where: str, text: str | None, parties: Sequence[str], tau: Sequence[
         return None
     try:
         absent = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         absent = None
     if not isinstance(absent, list) or not all(name in parties for name in absent):
         raise DataError(f"{where}: absent: expected a JSON list of some of {', '.join(parties)}, got {text!r}")
@@ -118,7 +118,7 @@ def _numbers(
     kinds = (int,) if whole else (int, float)
     try:
         values = json.loads(row[column])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         values = None
     if not isinstance(values, list) or not all(type(v) in kinds and 0 <= v < math.inf for v in values):
         kind = "whole numbers" if whole else "numbers"
@@ -143,7 +143,6 @@ def _summary(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read as JSON: {error}") from error
-    return summary if isinstance(summary, dict) else {}
+        return read_json(path)
+    except RunFolderError as error:
+        raise DataError(f"{path.parent}/{error}") from error

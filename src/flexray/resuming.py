@@ -1,26 +1,28 @@
 """``resume=RUN_FOLDER``: what was typed then, with what is typed now on top, in the same folder.
 
-The configuration is composed anew from the overrides that the run folder recorded; what Hydra itself does (launchers,
-logging, plugins) is never taken from there.
+The configuration is composed anew from the overrides that the run folder recorded, as far as :mod:`flexray.trust` lets
+a run folder set them; what Hydra itself does (launchers, logging, plugins) is never taken from there.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
 
 from flexray.errors import ConfigError, RunFolderError
 from flexray.keys import HARMLESS, is_under
 from flexray.overrides import FLAGS, key_of
+from flexray.report.reading import check_files, read_text, read_yaml
+from flexray.storage import own_folder
+from flexray.trust import check_overrides
 from flexray.typed import read
 
 FREE = (
@@ -38,18 +40,16 @@ class Resume:
         folder: Its run folder.
         base_dir: The folder that relative paths start from: where it was begun.
         arguments: The command line that continues it.
-        typed: Keys that were typed now.
     """
 
     folder: Path
     base_dir: Path
     arguments: list[str]
-    typed: frozenset[str]
 
 
-def typed_resume(arguments: Sequence[str]) -> Any:
-    """Return the value of ``resume`` on the command line, or None."""
-    given = [a for a in arguments if key_of(a) == "resume" and "=" in a]
+def typed_value(arguments: Sequence[str], key: str) -> Any:
+    """Return the value of a key on the command line, or None."""
+    given = [a for a in arguments if key_of(a) == key and "=" in a]
     return read(given[-1]).value() if given else None
 
 
@@ -57,7 +57,8 @@ def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
     """Return the run that the command line asks to continue by ``value``, or None.
 
     Raises:
-        flexray.errors.UserError: There is no such run, or something typed beside it makes no sense.
+        flexray.errors.UserError: There is no such run, something typed beside it makes no sense, or the run folder
+            holds what it may not.
     """
     if value is None:
         return None
@@ -71,40 +72,75 @@ def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
         raise ConfigError("hydra.run.dir: a resumed run goes on in its own folder; expected no other")
     if not (folder / ".hydra").is_dir():
         raise RunFolderError(f"resume: {folder} is not the folder of a run (it has no .hydra)")
-    hydra = load_yaml(folder / ".hydra" / "hydra.yaml")
-    saved = _saved_overrides(folder)
+    check_files(folder)
+    base_dir = begun_in(folder)
+    saved = [line for line in recorded_overrides(folder) if _goes_on(key_of(line), typed)]
+    check_overrides(saved, _own_dir(saved, folder, base_dir), trusted=typed_value(arguments, "trust") is True)
     place = os.fspath(folder).replace("\\", "\\\\").replace("'", "\\'")
-    merged = [o for o in saved if key_of(o) not in typed] + list(arguments)
-    return Resume(
-        folder,
-        Path(str(OmegaConf.select(hydra, "hydra.runtime.cwd") or ".")),
-        [*merged, f"hydra.run.dir='{place}'", "hydra.output_subdir=null"],
-        typed,
-    )
+    return Resume(folder, base_dir, [*saved, *arguments, f"hydra.run.dir='{place}'"])
 
 
-def _saved_overrides(folder: Path) -> list[str]:
-    path = folder / ".hydra" / "overrides.yaml"
-    loaded = load_yaml(path)
-    if not isinstance(loaded, ListConfig):
-        raise RunFolderError(f"{path}: expected a list of overrides")
-    saved = [str(item) for item in loaded]
-    for item in saved:
-        key = key_of(item)
-        if item.startswith("-") or "\n" in item or not key or re.search(r"\bhydra\b", key):
-            raise RunFolderError(f"{path}: '{item}' is not a key of a run")
-    return [item for item in saved if key_of(item) not in ("resume", "trust")]
+def _goes_on(key: str, typed: Collection[str]) -> bool:
+    """Whether a recorded override still holds beside the keys that are typed now."""
+    where = key in ("cluster.kind", "cluster.address") and "cluster" in typed  # it is chosen anew
+    return key not in (*typed, "resume", "trust") and not where
 
 
-def load_yaml(path: Path) -> Any:
-    """Read a file of a run folder's ``.hydra``; no tags, no objects."""
+def begun_in(folder: Path) -> Path:
+    """Return the folder in which the run of a run folder was begun, where its relative paths start."""
+    found = _runtime(folder).get("cwd")
+    if not isinstance(found, str) or "\0" in found or any(len(part) > 255 for part in Path(found).parts):
+        raise RunFolderError(
+            f"{folder / '.hydra' / 'hydra.yaml'}: hydra.runtime.cwd: expected a folder, got {str(found)[:60]!r}"
+        )
+    return Path(found)
+
+
+def recorded_choices(folder: Path) -> dict[str, Any]:
+    """Return the choice of every group with which the run of a run folder was begun."""
+    found = _runtime(folder).get("choices")
+    return found if isinstance(found, dict) else {}
+
+
+def how_to_go_on(folder: Path) -> str:
+    """Return the command that continues the run of a run folder, with what has to be typed again."""
+    words = [f"resume={folder}"]
+    rest: list[str] = []
+    for line in recorded_overrides(folder):
+        where = line.lstrip("+").startswith(("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache="))
+        (words if where else rest).append(line)
     try:
-        loaded = OmegaConf.load(path)
-    except (OSError, YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
-        raise RunFolderError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
-    if path.name != "overrides.yaml" and not isinstance(loaded, DictConfig):
-        raise RunFolderError(f"{path}: expected a mapping of keys")
-    return loaded
+        check_overrides(rest)
+    except ConfigError:
+        words.append("trust=true")
+    return shlex.join(["python", "-m", "flexray.run", *words])
+
+
+def _runtime(folder: Path) -> dict[str, Any]:
+    node = read_yaml(folder / ".hydra" / "hydra.yaml")
+    for name in ("hydra", "runtime"):
+        node = node.get(name)
+        node = node if isinstance(node, dict) else {}
+    return dict(node)
+
+
+def recorded_overrides(folder: Path) -> list[str]:
+    """Return the overrides with which the run of a run folder was begun."""
+    found = read_yaml(folder / ".hydra" / "overrides.yaml", list)
+    if not all(isinstance(line, str) and line for line in found):
+        raise RunFolderError(f"{folder / '.hydra' / 'overrides.yaml'}: expected a list of overrides")
+    return list(found)
+
+
+def _own_dir(saved: Sequence[str], folder: Path, base_dir: Path) -> str | None:
+    """Return the recorded ``checkpoint.dir`` if it is a folder here in which this very run has checkpoints."""
+    given = typed_value([line for line in saved if "${" not in line], "checkpoint.dir")
+    address = folder / "checkpoints" / "address.txt"
+    if not isinstance(given, str) or "://" in given or not address.exists():
+        return None
+    place = base_dir / Path(given).expanduser() / own_folder(folder)
+    is_own = read_text(address).strip() == place.name and place.is_dir() and not place.is_symlink()
+    return given if is_own else None
 
 
 def as_json(config: Mapping[str, Any]) -> Any:
@@ -142,11 +178,26 @@ def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, node
 
 
-def record_configuration(folder: Path, config: DictConfig, overrides: Sequence[str]) -> None:
-    """Bring the run folder's ``.hydra`` up to date, so that the next ``resume`` starts from there."""
-    kept = [o for o in overrides if key_of(o) not in ("resume", "trust")]
-    for name, content in (("config.yaml", config), ("overrides.yaml", OmegaConf.create(kept))):
-        path = folder / ".hydra" / name
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(OmegaConf.to_yaml(content), encoding="utf-8")
-        os.replace(temporary, path)
+def record(folder: Path, config: DictConfig, overrides: Sequence[str], begins: bool = True) -> None:
+    """Write the run folder's ``.hydra``, from which ``resume`` goes on.
+
+    Hydra itself would write it before anything is checked: that of a refused run over that of one which ended.
+
+    Args:
+        folder: The run folder.
+        config: The job's configuration.
+        overrides: Its command line.
+        begins: Also what Hydra says of itself; a run that goes on keeps the folder in which it was begun.
+    """
+    kept = OmegaConf.create([o for o in overrides if key_of(o) not in ("resume", "trust")])
+    texts = {"config.yaml": OmegaConf.to_yaml(config), "overrides.yaml": OmegaConf.to_yaml(kept)}
+    if begins:
+        texts["hydra.yaml"] = OmegaConf.to_yaml(HydraConfig.instance().cfg)
+    try:
+        (folder / ".hydra").mkdir(exist_ok=True)
+        for name, text in texts.items():
+            temporary = folder / ".hydra" / f"{name}.tmp"
+            temporary.write_text(text, encoding="utf-8")
+            os.replace(temporary, folder / ".hydra" / name)
+    except OSError as error:
+        raise RunFolderError(f"{error.filename}: cannot be written: {error.strerror}") from error

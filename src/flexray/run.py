@@ -8,12 +8,12 @@ import sys
 import hydra
 
 from flexray import config
-from flexray.again import AUTO, check_folder_is_fixed
+from flexray.again import AUTO, check_folder_is_fixed, folders_by_configuration
 from flexray.complaints import HYDRA_ERRORS, explain, one_line
 from flexray.config import config_folder
 from flexray.errors import UserError
-from flexray.overrides import key_of, prepare
-from flexray.resuming import find_resume, typed_resume
+from flexray.overrides import prepare
+from flexray.resuming import find_resume, typed_value
 from flexray.session import Session
 
 
@@ -30,8 +30,10 @@ def run_command(arguments: list[str]) -> int:
     config.register()
     saved, session = sys.argv, Session(arguments)
     try:
-        if (value := typed_resume(arguments)) == AUTO:
-            check_folder_is_fixed(set(map(key_of, arguments)), sweeping=not {"-m", "--multirun"}.isdisjoint(arguments))
+        if (value := typed_value(arguments, "resume")) == AUTO:
+            sweeping = not {"-m", "--multirun"}.isdisjoint(arguments)
+            check_folder_is_fixed(arguments, sweeping)
+            arguments = [*arguments, *(folders_by_configuration(arguments) if sweeping else [])]
         elif resume := find_resume(value, arguments):
             arguments, session = resume.arguments, Session(resume.arguments, resume)
         sys.argv = [saved[0], *prepare(arguments)]

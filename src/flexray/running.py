@@ -219,8 +219,13 @@ def last_checkpoint(job: Job, folder: Path, config: Mapping[str, Any]) -> Checkp
             raise RunFolderError(f"{folder}: it has no checkpoint to go on from")
         log.warning("there is no checkpoint yet: the run begins again")
         return None
-    check_unchanged(found.config, config)
     x = job.experiment
+    if set(found.snapshot.participants) != set(x.names):
+        told = ", ".join(sorted(found.snapshot.participants))
+        raise RunFolderError(
+            f"the checkpoint of round {found.snapshot.round} is of {told}; expected {', '.join(x.names)}"
+        )
+    check_unchanged(found.config, config)
     turns = len(x.parties) if isinstance(x.algorithm, EventAlgorithm) else 1
     check_limits(found.snapshot, x.limits.in_rounds(x.shared.batches().per_epoch * turns), x.limits.max_time)
     log.info("going on after round %d, simulated time %g", found.snapshot.round, found.snapshot.sim_time)

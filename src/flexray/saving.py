@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from torch import nn
 
 from flexray.codec import Codec
-from flexray.errors import ParticipantError
+from flexray.errors import ParticipantError, RunFolderError
 from flexray.messages import Saved, State
 from flexray.participants import digest_of, get_state, parameter_names, set_state
 from flexray.training import Trainer
@@ -29,8 +30,22 @@ def save(model: nn.Module, trainer: Trainer, participant: str) -> Saved:
 
 def load(saved: Saved, model: nn.Module, trainer: Trainer, participant: str) -> None:
     """Load what :func:`save` returned; refuse another model's."""
+    if saved.notes["parameters"] != parameter_names(model):
+        raise RunFolderError(f"{participant}: what is saved of it names other parameters than its model has")
     set_state(model, model_state(saved), participant)
     trainer.optimizer.keep(trainer.params, CODEC.decode(saved.notes["optimizer"], saved.arrays))
+
+
+def fitting(saved: Saved, key: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return an array of numbers that must have this shape.
+
+    Raises:
+        ValueError: It has another.
+    """
+    array = saved.arrays[key]
+    if array.shape != shape or array.dtype.kind not in "fi":
+        raise ValueError(f"{key}: expected numbers of shape {shape}, got {array.dtype} of shape {array.shape}")
+    return array
 
 
 def with_more(saved: Saved, more: State) -> Saved:

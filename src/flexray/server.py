@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flexray.conforming import as_it_was_saved
 from flexray.data.base import Split
 from flexray.data.batches import BatchStream
 from flexray.errors import ParticipantError
 from flexray.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
 from flexray.participants import SERVER, SERVER_INDEX, Shared, blame, check_model, digest, get_state, set_state
-from flexray.saving import load, save, with_more
+from flexray.saving import fitting, load, save, with_more
 from flexray.seeds import seed_torch
 from flexray.training import Trainer, trainable
 from flexray.wallclock import paced
@@ -187,10 +188,15 @@ class Server:
 
     def resume(self, saved: Saved) -> None:
         """Go on from what :meth:`saved` returned."""
-        load(saved, self.head, self._trainer, SERVER)
-        if len(saved.arrays[TABLE]):
-            self._fill(torch.from_numpy(np.array(saved.arrays[TABLE])))
-            self._table.arrived_nk = torch.from_numpy(np.array(saved.arrays[ARRIVED]))
+        with as_it_was_saved(SERVER):
+            load(saved, self.head, self._trainer, SERVER)
+            if not len(saved.arrays[TABLE]):
+                return
+            rows, parties = self._shared.outline.sizes["train"], len(self._spans)
+            self._fill(torch.from_numpy(np.array(fitting(saved, TABLE, (rows, self._spans[-1][1])))))
+            self._table.arrived_nk = torch.from_numpy(
+                np.array(fitting(saved, ARRIVED, (rows, parties)), dtype=np.int64)
+            )
 
 
 class _Table:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import shlex
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -19,11 +17,13 @@ from rich.console import Console
 
 from flexray.again import AUTO, checkpoint_if_any, completed_summary, forget, remember
 from flexray.complaints import explain, one_line, place_of
-from flexray.config import config_folder, settle
+from flexray.composed import build_job, typed_overrides
+from flexray.config import config_folder, register, settle
 from flexray.errors import FlexrayError, ParticipantError, UserError
 from flexray.mailbox import Mailbox
-from flexray.overrides import FLAGS, check_keys, chosen_name, key_of, own_keys
-from flexray.resuming import Resume, as_json, leaves, record_configuration
+from flexray.overrides import FLAGS, key_of
+from flexray.report.reading import check_files
+from flexray.resuming import Resume, as_json, how_to_go_on, leaves, record
 from flexray.runtime.base import unwatched
 from flexray.runtime.loopback import stay_on_loopback
 from flexray.typed import is_sweep
@@ -62,6 +62,11 @@ class Session:
         self._mailbox = self._mailbox or Mailbox()
         return {**vars(self), "_cluster": None, "_summaries": [], "_progress": None}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin in another process, which knows none of the configuration's resolvers yet."""
+        vars(self).update(state)
+        register()
+
     @property
     def _is_copy(self) -> bool:
         return self._mailbox is not None and self._mailbox.is_copy
@@ -77,7 +82,7 @@ class Session:
 
             self._progress = SweepProgress(count_jobs(self._arguments))
         try:
-            _settle(cfg, chosen)
+            self._settle(cfg, chosen)
             summary = self._completed(cfg, chosen) or self._run(cfg, chosen)
             plain: Any = OmegaConf.to_container(cfg, resolve=True)
             summary = {**summary, "config": dict(leaves(as_json(plain)))}
@@ -96,6 +101,15 @@ class Session:
             if self._mailbox is not None and self._mailbox.is_copy:
                 self._leave_cluster()
                 self._mailbox.post(chosen.job.num, self.exit_status, summary)
+
+    @staticmethod
+    def _settle(cfg: DictConfig, chosen: Any) -> None:
+        """Let the configuration, and a new folder's record of it, say the numbers that a file gives by algorithm."""
+        folder = Path(chosen.runtime.output_dir)
+        check_files(folder)
+        settle(cfg)
+        if not (folder / ".hydra").exists():  # that of an earlier run stays until this one begins
+            record(folder, cfg, typed_overrides(chosen))
 
     def _completed(self, cfg: DictConfig, chosen: Any) -> dict[str, Any] | None:
         """Return the summary of this very job if ``resume=auto`` finds it completed."""
@@ -121,14 +135,12 @@ class Session:
         from flexray.running import Execution
 
         started_s = time.perf_counter()
-        job, plain = _build(cfg, chosen, self._resume, self._typed(chosen))
+        job, plain = build_job(cfg, chosen, self._resume, self._typed(chosen))
         folder = Path(chosen.runtime.output_dir)
         since = self._checkpoint(job, folder, plain)
-        if self._resume is not None:
-            record_configuration(folder, cfg, typed_overrides(chosen))
         summaries = SummaryObserver(job)
         place = self._place(job)
-        watching = Late(lambda: self._watch(plain, chosen, job, summaries, since))
+        watching = Late(lambda: self._watch(cfg, chosen, job, summaries, since))
         run = Execution(job, place, watching, folder, as_json(plain))
         try:
             run.run(since)
@@ -154,24 +166,26 @@ class Session:
         return summary
 
     def _typed(self, chosen: Any) -> list[str]:
-        """Return the keys that were typed now, but for those that a sweep goes through."""
+        """Return the keys that were typed, but for those that a sweep goes through."""
         axes = {key_of(a) for a in self._arguments if self._sweeping and a not in FLAGS and is_sweep(a)}
-        typed = map(key_of, typed_overrides(chosen)) if self._resume is None else sorted(self._resume.typed)
-        return [key for key in dict.fromkeys(typed) if key not in axes]
+        return [key for key in dict.fromkeys(map(key_of, typed_overrides(chosen))) if key not in axes]
 
-    def _watch(
-        self, config: dict[str, Any], chosen: Any, job: Job, summaries: Observer, since: Checkpoint | None
-    ) -> Observer:
+    def _watch(self, cfg: DictConfig, chosen: Any, job: Job, summaries: Observer, since: Checkpoint | None) -> Observer:
         """Return what watches a run that begins, or goes on, now."""
         from flexray.observers.base import Observers
         from flexray.observers.chosen import chosen_trackers, usual_observers
-        from flexray.observers.folder import discard
+        from flexray.observers.folder import discard, event_files
 
-        folder = Path(chosen.runtime.output_dir)
+        folder, config = (
+            Path(chosen.runtime.output_dir),
+            cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True)),
+        )
+        events = event_files(folder)
         trackers = chosen_trackers(config, job, folder, Path(chosen.runtime.cwd))  # before files: one may be refused
         forget(folder)
+        record(folder, cfg, typed_overrides(chosen), begins=self._resume is None)
         if since is None:
-            discard(folder)
+            discard(folder, events)
         files = usual_observers(job, folder, since is not None, self._is_copy, self._progress)
         watching = Observers([summaries, *trackers, *files, *self._metrics(job)])
         if since is not None:
@@ -180,19 +194,25 @@ class Session:
 
     def _checkpoint(self, job: Job, folder: Path, config: dict[str, Any]) -> Checkpoint | None:
         """Return where the job goes on, if it does not begin."""
+        from flexray.observers.marks import check_marks
         from flexray.running import checkpoint_store, last_checkpoint
 
         if (store := checkpoint_store(job, folder)) is not None:
             store.probe()
+        found = None
         if self._resume is not None:
-            return last_checkpoint(job, folder, config)
-        return checkpoint_if_any(job, folder, config) if config["resume"] == AUTO else None
+            found = last_checkpoint(job, folder, config)
+        elif config["resume"] == AUTO:
+            found = checkpoint_if_any(job, folder, config)
+        if found is not None:
+            check_marks(found.marks, folder, len(job.experiment.parties))
+        return found
 
     def _say_how_to_go_on(self, summary: dict[str, Any], interrupted: bool, folder: Path) -> None:
         if summary["status"] in ("interrupted", "failed"):
-            how = f"go on with: python -m flexray.run resume={shlex.quote(os.fspath(folder))}"
             wall = summary["time_unit"] == "seconds"
-            log.warning("%s; %s", summary["status"], "a run on clock=wall cannot be resumed" if wall else how)
+            how = "a run on clock=wall cannot be resumed" if wall else f"go on with: {how_to_go_on(folder)}"
+            log.warning("%s; %s", summary["status"], how)
         if interrupted and self._sweeping:
             raise KeyboardInterrupt
 
@@ -243,57 +263,3 @@ class Session:
             from flexray.sweep import sweep_table
 
             Console().print(sweep_table(self._summaries))
-
-
-def typed_overrides(chosen: Any) -> list[str]:
-    """Return the overrides of a job as they were typed: interpolations in them are the configuration's, not Hydra's."""
-    texts: Any = OmegaConf.to_container(chosen.overrides.task, resolve=False)
-    return [str(text) for text in texts]
-
-
-def _settle(cfg: DictConfig, chosen: Any) -> None:
-    """Let the configuration, and Hydra's record of it, say the numbers that a file gives by algorithm."""
-    folder = Path(chosen.runtime.output_dir)
-    if settle(cfg) and chosen.output_subdir is not None:
-        record_configuration(folder, cfg, typed_overrides(chosen))
-
-
-def _build(cfg: DictConfig, chosen: Any, resume: Resume | None, typed_now: Sequence[str]) -> tuple[Job, dict[str, Any]]:
-    """Build a job and say what it is; return it and its whole configuration."""
-    from flexray.build import build
-    from flexray.trust import check_targets
-    from flexray.unread import outside_theory, unread
-
-    plain: Any = OmegaConf.to_container(cfg, resolve=True)
-    check_keys(plain)
-    whole = plain
-    typed = typed_overrides(chosen)
-    plain = own_keys(plain, typed)
-    if resume is not None and not plain["trust"]:
-        check_targets(plain, resume.typed)
-    algo, dataset = (chosen_name(plain, chosen.runtime.choices, group, typed) for group in ("algo", "dataset"))
-    job = build(plain, algo, dataset, resume.base_dir if resume else Path(chosen.runtime.cwd))
-    for line in (*unread(plain, algo, typed_now), *outside_theory(job)):
-        log.info("%s", line)
-    _introduce(job)
-    return job, whole
-
-
-def _introduce(job: Job) -> None:
-    """Say whether data or speeds are made up and, unless without progress, who trains what."""
-    from flexray.simulation.trace_speeds import TraceSpeeds
-
-    outline = job.experiment.shared.outline
-    if outline.source == "synthetic":
-        log.warning("the data is SYNTHETIC: no figure of this run says anything about real data")
-    speeds = job.experiment.speeds
-    if isinstance(speeds, TraceSpeeds) and speeds.synthetic:
-        log.warning("the trace %s is SYNTHETIC: generated, not measured", speeds.source)
-    if job.progress:
-        many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
-        names = ", ".join(outline.parties[:6]) + (", ..." if len(outline.parties) > 6 else "")
-        what = f"{job.algo} on {job.dataset} ({outline.source})"
-        log.info("%s: %s %s; cluster=%s", what, many, names, job.cluster.kind)
-        if isinstance(speeds, TraceSpeeds) and speeds.machines:
-            runs_as = [f"{name} as {machine}" for name, machine in speeds.machines.items()]
-            log.info("machines of %s: %s%s", speeds.source, ", ".join(runs_as[:8]), ", ..." if len(runs_as) > 8 else "")

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
+from typing import TypeVar
 
 from flexray.errors import RunFolderError
+from flexray.report.reading import read_bytes
+
+PATIENCE_S = 20.0
+"""How long to wait at the start for a place to answer."""
+
+Result = TypeVar("Result")
 
 
 class Storage(ABC):
@@ -64,8 +74,10 @@ class LocalStorage(Storage):
                 os.close(handle)
 
     def read(self, name: str) -> bytes:  # noqa: D102
-        with self._told("read", self._folder / name):
-            return (self._folder / name).read_bytes()
+        try:
+            return read_bytes(self._folder / name, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+        except RunFolderError as error:
+            raise RunFolderError(f"checkpoint.dir: {self._folder}: cannot be read: {error}") from error
 
     def names(self) -> list[str]:  # noqa: D102
         with self._told("listed", self._folder):
@@ -97,10 +109,21 @@ class RemoteStorage(Storage):
         import fsspec  # imported late: runs that save on this machine need none of it
 
         self._address = address
+        for protocol in address.partition("://")[0].split("::"):
+            if protocol not in fsspec.available_protocols():
+                raise RunFolderError(f"checkpoint.dir: cannot use '{address}': no protocol '{protocol}' is known")
         try:
-            self._files, self._root = fsspec.core.url_to_fs(address)
-        except (ImportError, ValueError) as error:
-            raise RunFolderError(f"checkpoint.dir: cannot use '{address}': {error}") from error
+            self._files, self._root = _in_time(lambda: fsspec.core.url_to_fs(address))
+        except Exception as error:  # of whichever library reaches the place
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise RunFolderError(f"checkpoint.dir: cannot use '{address}': {reason}") from error
+
+    def probe(self) -> None:
+        """Write a file and delete it, or say that nobody answers."""
+        try:
+            _in_time(super().probe)
+        except TimeoutError as error:
+            raise self._unusable("written", "probe", error) from error
 
     def write(self, name: str, content: bytes) -> None:  # noqa: D102
         path = f"{self._root}/{name}"
@@ -138,6 +161,29 @@ class RemoteStorage(Storage):
         return RunFolderError(f"checkpoint.dir: {self._address}/{name}: cannot be {what}: {reason}")
 
 
+def _in_time(work: Callable[[], Result]) -> Result:
+    """Return what ``work`` returns, done in a thread that is left alone if it takes too long."""
+    done: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except Exception as error:  # noqa: BLE001 - raised again where the result is waited for
+            done.set_exception(error)
+
+    Thread(target=run, name="checkpoint.dir", daemon=True).start()
+    try:
+        return done.result(PATIENCE_S)
+    except TimeoutError:
+        raise TimeoutError(f"no answer within {PATIENCE_S:g} s") from None
+
+
 def open_storage(address: str) -> Storage:
     """Return the storage at an fsspec address or a path of this machine."""
     return RemoteStorage(address) if "://" in address else LocalStorage(Path(address))
+
+
+def own_folder(folder: Path) -> str:
+    """Return the name under which the run in ``folder`` keeps its checkpoints where others do, too."""
+    digest = hashlib.sha256(os.fspath(folder.absolute()).encode()).hexdigest()[:8]
+    return f"{folder.name}-{digest}"

@@ -1,73 +1,205 @@
-"""What a run folder may make this process import: flexray's own and torch's building blocks, unless the user agrees.
+"""What a run folder may set, of all that a command line may. A run folder can come from a stranger.
 
-A run folder may come from a stranger. Its configuration names classes by import path (``_target_``), and a path such as
-``subprocess.Popen`` would do anything at all. So whatever stands in a run folder is limited to the classes below,
-unless the same key was typed on the command line, or ``trust=true``.
+Allowed are keys of :class:`flexray.config.RunConfig` with numbers, true or false, null, words, and lists and mappings
+of these; choices that are in ``conf/``; classes of flexray and torch. Anything else takes effect only if the user types
+it again, or ``trust=true``: other classes, addresses, interpolations (``${...}``), a cluster to join, and files to
+write elsewhere. What Hydra itself does (``hydra.``, launchers, logging) never comes from a run folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+import importlib
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NoReturn
 
-from torch import nn
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 
-from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
-from flexray.components import find
-from flexray.data.base import Dataset
+from flexray.config import RunConfig, config_folder
 from flexray.errors import ConfigError
-from flexray.optimizers import LocalOptimizer, TorchOptimizer
+from flexray.overrides import key_of
+from flexray.report.reading import MAX_DEPTH
 
-PACKAGES = ("flexray.models", "flexray.data", "flexray.algorithms", "flexray.optimizers", "torch.nn", "torch.optim")
-KINDS = (nn.Module, LocalOptimizer, Dataset, RoundAlgorithm, EventAlgorithm)
-TORCH_OPTIMIZER = f"{TorchOptimizer.__module__}.{TorchOptimizer.__name__}"
+OURS = ("flexray.models", "flexray.data", "flexray.algorithms", "flexray.optimizers")
+MODULES, OPTIMIZERS = "torch.nn", "torch.optim"
+CHOSEN_AGAIN = {
+    "cluster.kind": "joining a cluster lets it run code here",
+    "cluster.address": "joining a cluster lets it run code here",
+    "logger.uri": "it says where a log is sent or written",
+    "dataset.cache": "files are written there",
+    "checkpoint.dir": "files are written there",
+}
+"""Keys that say where a run goes on or writes, and why a run folder does not decide that."""
+MAX_LINE, MAX_ALL = 10_000, 40_000
+"""Characters of one override and of all; Hydra's parser takes seconds for so many."""
+KEY = re.compile(r"[^\W\d]\w*(\.[\w-]+)*")
 
 
-def check_targets(config: Mapping[str, Any], typed: Collection[str] = ()) -> None:
-    """Refuse import paths of a run folder that lead elsewhere.
+def must_be_typed(key: str, value: Any) -> bool:
+    """Whether ``resume`` does not take this value of a run folder: where files go, and whose cluster to join."""
+    usual = {"cluster.kind": ("local", "packed", "inline"), "cluster.address": ("auto",)}
+    return key in CHOSEN_AGAIN and value is not None and value not in usual.get(key, ())
+
+
+def check_overrides(lines: Sequence[str], own_dir: str | None = None, trusted: bool = False) -> None:
+    """Refuse recorded overrides that a run folder may not set.
 
     Args:
-        config: The configuration as plain dictionaries and lists.
-        typed: Keys that the user typed, and thereby agreed to.
+        lines: Those that nobody typed again.
+        own_dir: The ``checkpoint.dir`` where this run is known to have written before, and may go on to.
+        trusted: Refuse only what is no key of a run, such as Hydra's own.
 
     Raises:
-        ConfigError: A path leads to something else than a model, optimizer, dataset or algorithm of these packages.
+        ConfigError: It names the key and what to type.
     """
-    for key, node in _nodes(config, ""):
-        path = node["_target_"]
-        if f"{key}._target_" not in typed and not _is_harmless(f"{key}._target_", path):
-            raise ConfigError(_refusal(f"{key}._target_", path))
-        name = str(node.get("name", ""))
-        imports = path == TORCH_OPTIMIZER and "." in name and not name.startswith("torch.optim.")
-        if imports and f"{key}.name" not in typed:
-            raise ConfigError(_refusal(f"{key}.name", name))
+    if sum(map(len, lines)) > MAX_ALL and not trusted:
+        _refuse(str(lines[:3]), f"the overrides are longer than {MAX_ALL} characters")
+    for line in lines:
+        key = key_of(line)
+        if not KEY.fullmatch(key) or line[0] == "-" or key.partition(".")[0] not in (*_schema(), "experiment"):
+            raise ConfigError(f"{_short(line)}: stands in the run folder and is no key of a run")
+        if trusted:
+            continue
+        value = _value(line)
+        if (config_folder() / key).is_dir():
+            _check_choice(line, key, value)
+        elif key != "checkpoint.dir" or value != own_dir:
+            check_value(key, value)
 
 
-def _refusal(key: str, path: Any) -> str:
-    return (
-        f"{key}: '{path}' stands in the run folder and is no class of {', '.join(PACKAGES)}; if you trust the folder,"
-        " add trust=true"
+def check_config(config: Mapping[str, Any], typed: Sequence[str] = ()) -> None:
+    """Refuse a recorded configuration, as plain dictionaries and lists, that sets what a run folder may not.
+
+    Raises:
+        ConfigError: It names the key, which is none of those ``typed`` nor below one.
+    """
+    for key, value in config.items():
+        if key not in _schema():
+            raise ConfigError(f"{_short(str(key))}: stands in the run folder and is no key of a run")
+        check_value(key, value, typed)
+
+
+def check_value(key: str, value: Any, typed: Sequence[str] = ()) -> None:
+    """Refuse a value, or anything in it, that a run folder may not set.
+
+    Raises:
+        ConfigError: It names the key and what to type.
+    """
+    if key in typed:
+        return
+    if key.count(".") > MAX_DEPTH:
+        _refuse(key[:60], f"it is deeper than {MAX_DEPTH} levels")
+    name = re.sub(r"(\.\d+)+$", "", key).rpartition(".")[2]
+    if name.startswith("_") and name != "_target_":
+        _refuse(key, "it is no key of a class")
+    if isinstance(value, Mapping):
+        for part, inner in value.items():
+            _check_word(key, key, str(part))
+            check_value(f"{key}.{part}", inner, typed)
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            check_value(f"{key}.{place}", inner, typed)
+    elif isinstance(value, str):
+        _check_word(key, name, value)
+    elif value is not None and not isinstance(value, bool | int | float):
+        _refuse(f"{key}={value}", "it is neither number, word, list nor mapping")
+    elif name == "_target_":
+        _refuse(f"{key}={value}", "it is no import path")
+    if must_be_typed(key, value):
+        _refuse(f"{key}={value}", CHOSEN_AGAIN[key])
+
+
+def _check_word(key: str, name: str, word: str) -> None:
+    told = f"{key}={word[:100]}"
+    if "${" in word:
+        _refuse(told, "an interpolation could read anything here")
+    if "://" in word:
+        _refuse(told, "an address could lead anywhere")
+    if name == "_target_" and not _is_component(word):
+        _refuse(told, f"the class is none of {', '.join(OURS)} and {MODULES}")
+    if name == "name" and "." in word and not _is_optimizer(word):
+        _refuse(told, f"the class is none of {OPTIMIZERS}")
+
+
+def _check_choice(line: str, group: str, value: Any) -> None:
+    choices = {path.stem for path in (config_folder() / group).glob("*.yaml")}
+    for choice in value if isinstance(value, list) else [value]:
+        if not (choice is None or (isinstance(choice, str) and choice in choices)):
+            _refuse(line, f"it is no choice of flexray's for {group}")
+        if must_be_typed(f"{group}.kind", choice):
+            _refuse(line, CHOSEN_AGAIN[f"{group}.kind"])
+
+
+def _value(line: str) -> Any:
+    """Return the value of an override; null of one that deletes."""
+    if "${" in line:
+        _refuse(line, "an interpolation could read anything here")
+    if len(line) > MAX_LINE or _nesting(line) > MAX_DEPTH:  # Hydra's parser would take its time
+        _refuse(line, f"it is longer than {MAX_LINE} characters or deeper than {MAX_DEPTH} brackets")
+    try:
+        override = OverridesParser.create().parse_override(line)
+    except (HydraException, RecursionError):
+        _refuse(line, "it cannot be read")
+    if override.is_sweep_override() or override.package is not None or override.key_or_group != key_of(line):
+        _refuse(line, "it is no single plain value")
+    return override.value()
+
+
+def _nesting(line: str) -> int:
+    """Return how deep brackets open, at most, wherever they stand."""
+    deepest = depth = 0
+    for character in line:
+        depth += (character in "[{(") - (character in "]})")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _schema() -> frozenset[str]:
+    return frozenset(field.name for field in fields(RunConfig))
+
+
+def _is_component(path: str) -> bool:
+    """Whether a path names, in its own module, a model, optimizer, dataset or algorithm of flexray or torch."""
+    from torch import nn  # imported late, as a wrong key of a run folder is told at once
+
+    from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
+    from flexray.data.base import Dataset
+    from flexray.optimizers import LocalOptimizer
+
+    module, _, name = path.rpartition(".")
+    homes = (MODULES,) if _is_within(module, MODULES) else OURS
+    if homes == OURS and any(_is_within(module, home) for home in OURS) and re.fullmatch(r"[\w.]+", module):
+        try:
+            importlib.import_module(module)  # nothing but flexray's own
+        except ModuleNotFoundError:
+            return False
+    found = getattr(sys.modules.get(module), name, None)
+    kinds = (nn.Module, LocalOptimizer, Dataset, RoundAlgorithm, EventAlgorithm)
+    return isinstance(found, type) and issubclass(found, kinds) and any(_is_within(found.__module__, h) for h in homes)
+
+
+def _is_optimizer(path: str) -> bool:
+    from torch.optim import Optimizer
+
+    module, _, name = path.rpartition(".")
+    found = getattr(sys.modules.get(module), name, None) if _is_within(module, OPTIMIZERS) else None
+    return isinstance(found, type) and issubclass(found, Optimizer) and _is_within(found.__module__, OPTIMIZERS)
+
+
+def _is_within(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"{package}.")
+
+
+def _refuse(told: str, why: str) -> NoReturn:
+    raise ConfigError(
+        f"{_short(told)}: stands in the run folder, which may not set it, since {why}; type it again if you mean it,"
+        " or trust=true if you trust the folder"
     )
 
 
-def _is_harmless(key: str, path: Any) -> bool:
-    if not isinstance(path, str) or not _is_within(path):
-        return False
-    found = find(key, path)  # imports nothing but these packages
-    return isinstance(found, type) and issubclass(found, KINDS) and _is_within(f"{found.__module__}.")
-
-
-def _is_within(path: str) -> bool:
-    return any(path.startswith(f"{package}.") for package in PACKAGES)
-
-
-def _nodes(node: Any, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every mapping with a ``_target_`` and its key."""
-    if isinstance(node, Mapping):
-        if "_target_" in node:
-            yield key, node
-        for name, value in node.items():
-            yield from _nodes(value, f"{key}.{name}" if key else str(name))
-    elif isinstance(node, list):
-        for place, value in enumerate(node):
-            yield from _nodes(value, f"{key}.{place}")
+def _short(told: str) -> str:
+    line = " ".join(told.split())
+    return line if len(line) <= 120 else f"{line[:120]}..."

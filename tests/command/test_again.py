@@ -59,12 +59,15 @@ def test_more_rounds_go_on_from_the_checkpoint_and_another_configuration_begins(
     assert went_on["resumed_from"] == 4
     assert run_command([*SMALL, "rounds=6", f"hydra.run.dir={tmp_path}/plain"]) == 0
     assert went_on["model_digest"] == summary(tmp_path / "plain")["model_digest"]
+    before = (tmp_path / "out" / "rounds.csv").read_bytes()
     capsys.readouterr()
+    assert run_command([*again, "rounds=6", "seed=5"]) == 2
+    assert "out: holds a completed run that differs in seed; expected another folder" in capsys.readouterr().err
+    assert (tmp_path / "out" / "rounds.csv").read_bytes() == before
+    (tmp_path / "out" / "summary.json").unlink()  # it did not end
     assert run_command([*again, "rounds=6", "seed=5"]) == 0
     assert summary(tmp_path / "out")["resumed_from"] is None
-    assert "holds a run that differs in resume" not in (told := capsys.readouterr().out)
-    assert "holds a run that differs in seed" in told
-    assert "the run begins again" in told
+    assert "the run begins again" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("flags", [["-m", "seed=1,2"], []])
@@ -80,3 +83,50 @@ def test_a_torn_summary_counts_as_none(tmp_path: Path) -> None:
     (tmp_path / "out" / "summary.json").write_text('{"status": "comple')
     assert run_command(command) == 0
     assert summary(tmp_path / "out")["status"] == "completed"
+
+
+def folders(root: Path) -> dict[str, tuple[str, int, int]]:
+    """Return algorithm, seed and rounds of each run, by folder."""
+    found = {path.parent.name: summary(path.parent) for path in sorted(root.glob("*/summary.json"))}
+    return {name: (one["algo"], one["seed"], one["rounds"]) for name, one in found.items()}
+
+
+def test_jobs_of_a_grown_grid_are_known_by_their_configurations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ("-m", *SMALL[:3], "model.hidden=[8]", "resume=auto", f"hydra.sweep.dir={out}")
+    assert run_command([*command, "rounds=1", "algo=flex,pbcd", "seed=1,2"]) == 0
+    first = folders(out)
+    assert first == {"0": ("flex", 1, 1), "1": ("flex", 2, 1), "2": ("pbcd", 1, 1), "3": ("pbcd", 2, 1)}
+    before = {name: (out / name / "summary.json").read_bytes() for name in first}
+    capsys.readouterr()
+    assert run_command([*command, "rounds=1", "seed=3,2,1", "algo=pbcd,flex"]) == 0  # grown, and in another order
+    assert capsys.readouterr().out.count("completed before, in") == 4
+    grown = folders(out)
+    assert {name: grown[name] for name in first} == first
+    assert {name: (out / name / "summary.json").read_bytes() for name in first} == before
+    assert sorted(value for name, value in grown.items() if name not in first) == [("flex", 3, 1), ("pbcd", 3, 1)]
+    assert run_command([*command, "rounds=1", "seed=3,2,1", "algo=pbcd,flex"]) == 0
+    assert capsys.readouterr().out.count("completed before, in") == 6
+
+
+def test_more_rounds_of_a_sweep_go_on_but_rounds_that_are_swept_are_other_jobs(tmp_path: Path) -> None:
+    command = ("-m", *SMALL[:3], "model.hidden=[8]", "resume=auto", f"hydra.sweep.dir={tmp_path}/out")
+    assert run_command([*command, "seed=1,2", "rounds=1"]) == 0
+    assert run_command([*command, "seed=1,2", "rounds=2"]) == 0
+    assert folders(tmp_path / "out") == {"0": ("flex", 1, 2), "1": ("flex", 2, 2)}
+    assert summary(tmp_path / "out" / "0")["resumed_from"] == 1
+    assert run_command([*command, "seed=1", "rounds=3,2"]) == 0
+    assert sorted(folders(tmp_path / "out").values()) == [("flex", 1, 2), ("flex", 1, 3), ("flex", 2, 2)]
+
+
+def test_a_run_that_begins_anew_leaves_no_events_of_the_earlier_one(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    command = [*SMALL, "logger=tensorboard", f"hydra.run.dir={tmp_path}/out"]
+    assert run_command(command) == 0
+    assert run_command([*command, "rounds=2"]) == 0
+    events = EventAccumulator(str(tmp_path / "out" / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("round/train_loss")] == [1, 2]

@@ -137,7 +137,8 @@ def test_checkpoints_may_be_at_any_address(start: Start, tmp_path: Path) -> None
     for name, place in (("far", "memory://flexray-test"), ("near", str(tmp_path / "elsewhere"))):
         assert start(tmp_path / name, "rounds=7", f"checkpoint.dir={place}") == 0
         assert not list((tmp_path / name / "checkpoints").glob("round-*"))
-        assert run_command([f"resume={tmp_path / name}", "rounds=30"]) == 0
+        again = [f"checkpoint.dir={place}"] if "://" in place else []  # an address has to be typed again
+        assert run_command([f"resume={tmp_path / name}", "rounds=30", *again]) == 0
         assert_same(tmp_path / name, tmp_path / "undisturbed")
     assert len(list((tmp_path / "elsewhere").glob("near-*/round-*.json"))) == 2
 
@@ -239,30 +240,6 @@ def test_no_folder_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "is not the folder of a run" in capsys.readouterr().err
 
 
-def test_what_a_strangers_folder_says_is_not_done(
-    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "run"
-    assert start(folder, "rounds=3") == 0
-    overrides = folder / ".hydra" / "overrides.yaml"
-    honest = overrides.read_text(encoding="utf-8")
-    bad = tmp_path / "bad"
-    lines = {
-        f"- hydra.job_logging.handlers.file.filename={bad}": "is not a key of a run",
-        "- --config-dir=/tmp": "is not a key of a run",
-        f"- model._target_=subprocess.getoutput\n- model.cmd='touch {bad}'": "model._target_: 'subprocess.getoutput'",
-        f"- model._target_=torch.nn.modules.module.torch.load\n- model.f={bad}": "model._target_",
-        "- optimizer=adam\n- optimizer.name=this.Adam": "optimizer.name: 'this.Adam' stands in the run folder",
-    }
-    for line, words in lines.items():
-        overrides.write_text(f"{honest}{line}\n", encoding="utf-8")
-        capsys.readouterr()
-        assert run_command([f"resume={folder}"]) == 2, line
-        said = "".join(capsys.readouterr())
-        assert words in said, said
-        assert not bad.exists()
-
-
 def test_ones_own_classes_are_used_when_trusted(
     start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -270,7 +247,10 @@ def test_ones_own_classes_are_used_when_trusted(
     assert start(tmp_path / "undisturbed", mine) == 0
     assert start(tmp_path / "run", mine, "rounds=7") == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 2
-    assert "'ray_models.Normalized' stands in the run folder" in capsys.readouterr().err
+    assert (
+        "parties.b.model._target_=ray_models.Normalized: stands in the run folder, which may not"
+        in capsys.readouterr().err
+    )
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=15", mine]) == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30", "trust=true"]) == 0
     assert_same(tmp_path / "run", tmp_path / "undisturbed")

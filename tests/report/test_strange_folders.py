@@ -75,11 +75,17 @@ def test_damage_is_named_and_not_counted(kind: str, tmp_path: Path, monkeypatch:
 
 
 def test_a_pipe_or_device_in_a_run_folder_is_not_read(tmp_path: Path) -> None:
-    for name, make in (("a", lambda p: os.mkfifo(p)), ("b", lambda p: p.symlink_to("/dev/zero"))):
+    (tmp_path / "secret").write_text("round,sim_time\n")
+    kinds = (lambda p: os.mkfifo(p), lambda p: p.symlink_to("/dev/zero"), lambda p: p.symlink_to(tmp_path / "secret"))
+    for name, make in zip("abc", kinds, strict=True):
         folder = write_run(tmp_path / name)
         (folder / "rounds.csv").unlink()
         make(folder / "rounds.csv")
         assert read_run(folder, name).fault == "rounds.csv: is no plain file"
+    folder = write_run(tmp_path / "d")
+    (folder / ".hydra").rename(tmp_path / "elsewhere")
+    (folder / ".hydra").symlink_to(tmp_path / "elsewhere")
+    assert read_run(folder, "d").fault == ".hydra: is a link; expected a plain folder of its own"
 
 
 def test_a_run_that_is_still_writing_is_unfinished_and_not_counted(tmp_path: Path) -> None:

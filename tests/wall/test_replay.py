@@ -124,7 +124,7 @@ def test_without_a_summary_rounds_are_not_taken_for_turns(run_folder: RunFolder,
 def test_an_unreadable_summary_is_refused(refused, tmp_path: Path, run_folder: RunFolder, bundle: Path) -> None:
     first = run_folder("other", "rounds=3")
     (first / "summary.json").write_text(json.dumps({})[:1])
-    assert "summary.json: cannot be read as JSON" in refused("", "", f"speeds.path={first}")
+    assert "summary.json: is not valid JSON" in refused("", "", f"speeds.path={first}")
 
 
 @pytest.mark.parametrize("algo", ["flex", "vafl"])

@@ -57,6 +57,9 @@ class AdaptiveFlexVFL(FlexVFL):
         return self._first_tau
 
     def keep(self, kept: Any) -> None:  # noqa: D102
+        is_one = isinstance(kept, tuple) and all(type(tau) is int and tau >= 0 for tau in kept)
+        if not is_one or len(kept) not in (0, len(self.system.names)):
+            raise ValueError(f"algorithm: expected the first tau of everybody, got {str(kept)[:80]}")
         self._first_tau = kept
 
     def plan(self, now: Moment) -> Plan:  # noqa: D102

@@ -15,9 +15,10 @@ from typing import Any
 
 from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.codec import Codec
+from flexray.conforming import as_it_was_saved
 from flexray.data.base import Split
 from flexray.driver.divergence import Watch
-from flexray.driver.saving import Saves, pack
+from flexray.driver.saving import Saves, check_state, pack
 from flexray.experiment import Experiment
 from flexray.group import PartyGroup
 from flexray.limits import check_max_time
@@ -236,20 +237,29 @@ class Driver(ABC):
     def _restore(self, since: Snapshot) -> None:
         """Bring all participants and this class to where they were."""
         place, saved, names = self._placement, since.participants, self._x.names
+        with as_it_was_saved("the driver"):
+            state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}
+            check_state(state, self._kinds(), names)
+            self._algorithm.keep(state["algorithm"])
+            self._take_over(state)
         given: list[dict[str, Saved]] = [{names[k]: saved[names[k]] for k in group} for group in place.groups]
         resumed = [
             self._runtime.call(host, [GROUP, "resume", [part]])
             for host, part in zip(place.group_hosts, given, strict=True)
         ]
         self._runtime.get([*resumed, self._server("resume", saved[SERVER])])
-        state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}
         self._clock, self._computed = state["clock"], state["computed"]
         self._reports, self._reached = state["reports"], state["reached"]
-        self._watch.first_loss = state.get("first_loss")
-        self._algorithm.keep(state["algorithm"])
+        self._watch.first_loss = state["first_loss"]
         self._done = since.round
         self._evaluated, self._evaluated_units = state["evaluated"]
-        self._take_over(state)
+
+    def _kinds(self) -> dict[str, Any]:
+        """Return of what types the values of :meth:`_state` are."""
+        return {
+            "clock": Stopwatch, "computed": list[float], "reports": tuple[Report, ...] | None, "reached": bool,
+            "algorithm": Any, "evaluated": tuple[int, float], "first_loss": float | None,
+        }  # fmt: skip
 
     def _take_over(self, state: dict[str, Any]) -> None:  # noqa: B027 - most have nothing
         """Take over what a subclass added to :meth:`_state`."""

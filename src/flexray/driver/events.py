@@ -85,7 +85,18 @@ class EventDriver(Driver):
         state = {"turn": self._turn, "watches": self._watches, "queue": queue, "serving": self._serving}
         return {**super()._state(), **{key: CODEC.encode(value, {}) for key, value in state.items()}}
 
+    def _kinds(self) -> dict[str, Any]:
+        event = tuple[int, float, Plan, tuple[float, ...]]
+        queue = tuple[list[tuple[float, float, int, float, event]], int]
+        return {**super()._kinds(), "turn": list[int], "watches": list[Stopwatch], "queue": queue, "serving": Stopwatch}
+
     def _take_over(self, state: dict[str, Any]) -> None:
+        waiting = sorted(entry[-1][0] for entry in state["queue"][0])
+        plans = [entry[-1][2] for entry in state["queue"][0]]
+        if waiting != list(range(len(self._turn))) or len(state["watches"]) != len(self._turn):
+            raise ValueError(f"queue: expected a turn of each of {len(self._turn)} parties, got those of {waiting}")
+        if any({len(plan.tau), len(plan.lr)} != {len(self._x.names)} for plan in plans):
+            raise ValueError(f"queue: expected plans for {len(self._x.names)} participants")
         self._turn, self._watches, self._serving = state["turn"], state["watches"], state["serving"]
         self._queue = EventQueue(*state["queue"])
 

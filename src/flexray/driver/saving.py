@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from flexray.conforming import conforms
 from flexray.errors import ConfigError
 from flexray.messages import Saved, Snapshot
 from flexray.participants import SERVER
@@ -41,6 +44,31 @@ def pack(values: Sequence[dict[str, Saved] | Saved]) -> dict[str, Saved]:
     for value in values:
         participants.update({SERVER: value} if isinstance(value, Saved) else value)
     return participants
+
+
+def check_state(state: Mapping[str, Any], kinds: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Refuse a driver's saved state that no driver of these participants had.
+
+    Args:
+        state: The decoded state.
+        kinds: The types of its values, see :func:`flexray.conforming.conforms`.
+        names: The parties, then the server.
+
+    Raises:
+        ValueError: It names the part.
+    """
+    if state.keys() != kinds.keys():
+        raise ValueError(f"expected {', '.join(kinds)}, got {', '.join(state) or 'nothing'}")
+    for key, kind in kinds.items():
+        if not conforms(state[key], kind):
+            raise ValueError(f"{key}: no such value can be: {str(state[key])[:80]}")
+    clocks = len(names) - 1 if "turn" in state else 1
+    for key, count in (("computed", clocks), ("reports", len(names)), ("turn", len(names) - 1)):
+        if state.get(key) is not None and len(state[key]) != count:
+            raise ValueError(f"{key}: expected {count} values, got {len(state[key])}")
+    for watch in (state["clock"], *state.get("watches", ()), *([state["serving"]] if "serving" in state else ())):
+        if not 0 <= watch.now < math.inf:
+            raise ValueError(f"clock: expected a time of at least 0, got {watch.now}")
 
 
 def check_limits(since: Snapshot, rounds: int | None, max_time: float | None) -> None:

@@ -99,7 +99,12 @@ def _pretrained(name: str, tokens: int, chances: dict[str, float]) -> Any:
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         model, info = AutoModel.from_pretrained(
-            name, output_loading_info=True, ignore_mismatched_sizes=True, dtype=torch.float32, **chances
+            name,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            dtype=torch.float32,
+            **chances,
         )
     except Exception as error:  # of whichever library reads the weights
         raise ConfigError(f"dataset.bert: cannot load '{name}': {first_line(error)}; {BERT_EXPECTED}") from error

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,10 +24,17 @@ ROUND_COLUMNS = (
 MODEL_FOLDER = Path("checkpoints") / "final"
 
 
-def discard(folder: Path) -> None:
-    """Delete what an earlier run left for its end, so that nobody takes it for that of the run which begins."""
+def event_files(folder: Path) -> list[Path]:
+    """Return the event files that an earlier run in the folder wrote for TensorBoard."""
+    return sorted((folder / "tensorboard").glob("events.out.tfevents.*"))
+
+
+def discard(folder: Path, events: Sequence[Path] = ()) -> None:
+    """Delete what an earlier run left for its end, and its ``events``: nobody is to take them for the new run's."""
     try:
         (folder / "summary.json").unlink(missing_ok=True)
+        for path in events:
+            path.unlink(missing_ok=True)
         if (folder / MODEL_FOLDER).exists():
             shutil.rmtree(folder / MODEL_FOLDER)
     except OSError as error:
@@ -125,6 +133,8 @@ class ModelObserver(Observer):
     def on(self, record: Record) -> None:  # noqa: D102
         if isinstance(record, Ended):
             self._folder.mkdir(parents=True, exist_ok=True)
+            for path in self._folder.glob("*.tmp"):
+                path.unlink()  # half a file of a run that was killed here
             for name, state in record.states.items():
                 save_state(self._folder / f"{name}.safetensors", state)
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
@@ -22,6 +23,7 @@ from rich.progress import (
 
 from flexray.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.observers.base import Observer
+from flexray.report.reading import check_files
 
 SETUP_SAID_S = 10.0
 """How often a line says how many processes have started."""
@@ -39,6 +41,14 @@ class TerminalHandler(logging.StreamHandler[TextIO]):
         """Write one line."""
         self.stream = sys.stderr if record.levelno >= logging.ERROR else sys.stdout
         super().emit(record)
+
+
+class RunLog(logging.FileHandler):
+    """``run.log``; Hydra opens it before anything else, so it looks first whether the run folder may be written to."""
+
+    def __init__(self, filename: str) -> None:
+        check_files(Path(filename).parent)
+        super().__init__(filename, encoding="utf-8")
 
 
 class ProgressObserver(Observer):

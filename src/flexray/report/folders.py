@@ -57,6 +57,8 @@ def read_run(folder: Path, name: str) -> Run:
     """Read one run folder; never raises for what is in it."""
     run = Run(folder, name, DAMAGED)
     try:
+        if (folder / ".hydra").is_symlink():
+            raise RunFolderError(".hydra: is a link; expected a plain folder of its own")
         config_file = folder / ".hydra" / "config.yaml"
         if config_file.exists():
             run = replace(run, config=flatten(read_yaml(config_file)), **_chosen(folder))

@@ -1,6 +1,7 @@
-"""Reads files of run folders that may come from a stranger: text only, limited in size, never executed.
+"""Reads files of run folders that may come from a stranger: text only, limited in size and depth, never executed.
 
-YAML is read by the safe loader, nothing is resolved or instantiated; links to devices and pipes are refused.
+This is the one reader of ``resume``, ``predict``, ``speeds=replay`` and ``report``. YAML is read by the safe loader,
+nothing is resolved or instantiated; links, pipes and devices are refused before they are opened.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +22,97 @@ from flexray.errors import RunFolderError
 
 MAX_BYTES = 1 << 30
 MAX_CONFIG_BYTES = 4 << 20
+MAX_JSON_BYTES = 64 << 20
 MAX_KEYS = 20_000
 MAX_DEPTH = 60
+
+FILES = ("rounds.csv", "evals.csv", "timeline.json", "summary.json", "configuration.json", "run.log",
+         "multirun.yaml")  # fmt: skip
+FOLDERS = (".hydra", "checkpoints", "checkpoints/final", "tensorboard", "wandb")
+"""What a run reads and writes in its folder."""
 
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_text(path: Path, limit: int = MAX_BYTES) -> str:
-    """Return a regular file's text.
+def check_files(folder: Path, writes: bool = True) -> None:
+    """Refuse links, pipes, devices and the like where a run reads or writes: plain files and folders only.
+
+    Args:
+        folder: The run folder.
+        writes: A run is to begin or to go on there.
 
     Raises:
-        RunFolderError: It is missing, not a regular file, not UTF-8, or larger than ``limit`` bytes.
+        RunFolderError: It names the first that is something else, or cannot be written.
+    """
+    for name in FILES:
+        _check_kind(folder, folder / name, stat.S_ISREG, writes)
+    for name in FOLDERS:
+        if _check_kind(folder, folder / name, stat.S_ISDIR, writes):
+            for path in sorted((folder / name).iterdir()):
+                is_own = name == "wandb" and path.resolve().is_relative_to(
+                    folder.resolve()
+                )  # it links to its latest run
+                if path != folder / "checkpoints" / "final" and not is_own:
+                    _check_kind(folder, path, _is_plain if name == "tensorboard" else stat.S_ISREG, writes)
+
+
+def _check_kind(folder: Path, path: Path, fits: Callable[[int], bool], writes: bool) -> bool:
+    """Return whether there is something, which is what is expected, and can be written if it is to be."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise RunFolderError(f"{path}: {error.strerror}; expected a run folder") from error
+    told = f"{path}: cannot be {'written' if writes else 'read'}: "
+    expected = "folder" if fits is stat.S_ISDIR else "file"
+    if stat.S_ISDIR(mode) and not fits(mode):
+        raise RunFolderError(f"{told}Is a directory")
+    if not fits(mode):
+        kind = "is a link" if stat.S_ISLNK(mode) else f"is no plain {expected}"
+        raise RunFolderError(f"{told}{kind}; expected a {expected} of the run folder {folder} itself")
+    if writes and not os.access(path, os.W_OK):
+        raise RunFolderError(f"{told}Permission denied; expected a {expected} that a run can begin or go on in")
+    return True
+
+
+def _is_plain(mode: int) -> bool:
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """Return a plain file's content; a link is none, and a pipe is not waited for.
+
+    Raises:
+        RunFolderError: It is missing, no plain file, or larger than ``limit`` bytes.
     """
     try:
-        if not path.is_file():
-            raise RunFolderError(
-                f"{path.name}: no such file" if not path.exists() else f"{path.name}: is no plain file"
-            )
-        if path.stat().st_size > limit:
-            raise RunFolderError(f"{path.name}: is larger than {limit >> 20} MiB")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"is not UTF-8 text ({error.reason})"
-        raise RunFolderError(f"{path.name}: cannot be read: {reason}") from error
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(handle, "rb") as file:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                raise RunFolderError(f"{path.name}: is no plain file")
+            if found.st_size > limit:
+                raise RunFolderError(f"{path.name}: is larger than {limit >> 20} MiB")
+            return file.read()
+    except FileNotFoundError as error:
+        raise RunFolderError(f"{path.name}: no such file") from error
+    except OSError as error:
+        if path.is_symlink() or not path.is_file():
+            raise RunFolderError(f"{path.name}: is no plain file") from error
+        raise RunFolderError(f"{path.name}: cannot be read: {error.strerror}") from error
+
+
+def read_text(path: Path, limit: int = MAX_BYTES) -> str:
+    """Return a plain file's text.
+
+    Raises:
+        RunFolderError: It is missing, no plain file, not UTF-8, or larger than ``limit`` bytes.
+    """
+    try:
+        return read_bytes(path, limit).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RunFolderError(f"{path.name}: cannot be read: is not UTF-8 text ({error.reason})") from error
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -49,31 +121,60 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         RunFolderError: It cannot be read, or holds something else.
     """
+    return parse_json(path.name, read_text(path, MAX_JSON_BYTES))
+
+
+def parse_json(name: str, text: str) -> dict[str, Any]:
+    """Return the JSON object that a file of this name holds.
+
+    Raises:
+        RunFolderError: It holds something else, or nests deeper than a run's files do.
+    """
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, RunFolderError):
-            raise
-        raise RunFolderError(f"{path.name}: is not valid JSON: {error}") from error
+        raise RunFolderError(f"{name}: is not valid JSON: {error}") from error
     if not isinstance(content, dict):
-        raise RunFolderError(f"{path.name}: expected a JSON object, got {type(content).__name__}")
+        raise RunFolderError(f"{name}: expected a JSON object, got {type(content).__name__}")
+    level: list[Any] = [content]
+    for _ in range(MAX_DEPTH):
+        level = [part for node in level for part in (node.values() if isinstance(node, dict) else node)]
+        level = [part for part in level if isinstance(part, (dict, list))]
+    if level:
+        raise RunFolderError(f"{name}: is not valid JSON: expected at most {MAX_DEPTH} levels")
     return content
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return a YAML file's mapping as plain Python objects; interpolations stay text.
+def read_yaml(path: Path, kind: type = dict) -> Any:
+    """Return a YAML file's mapping, or list, as plain Python objects; interpolations stay text.
 
     Raises:
         RunFolderError: It cannot be read, or holds something else than plain data.
     """
+    text = read_text(path, MAX_CONFIG_BYTES)
     try:
-        content = yaml.load(read_text(path, MAX_CONFIG_BYTES), Loader=_SafeLoader)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, RecursionError) as error:
+        _check_events(path.name, text)
+        content = yaml.load(text, Loader=_SafeLoader)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        if isinstance(error, RunFolderError):
+            raise
         reason = " ".join(str(error).split())[:200]
         raise RunFolderError(f"{path.name}: is not plain YAML: {reason}") from error
-    if not isinstance(content, dict):
-        raise RunFolderError(f"{path.name}: expected a mapping, got {type(content).__name__}")
+    if not isinstance(content, kind):
+        expected = "a mapping" if kind is dict else "a list"
+        raise RunFolderError(f"{path.name}: expected {expected}, got {type(content).__name__}")
     return content
+
+
+def _check_events(name: str, text: str) -> None:
+    """Refuse YAML with tags or references, or deeper than a configuration is, before anything is built of it."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_SafeLoader):
+        if getattr(event, "tag", None) is not None:
+            raise RunFolderError(f"{name}: is not plain YAML: expected no tag, got '{event.tag[:60]}'")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH or isinstance(event, yaml.AliasEvent):
+            raise RunFolderError(f"{name}: expected a configuration of at most {MAX_DEPTH} levels, without references")
 
 
 def read_table(path: Path, unfinished: bool) -> dict[str, list[str]]:

@@ -1,6 +1,7 @@
 """A BERT whose parts do not fit each other or the tokens."""
 
 import json
+import pickle
 import shutil
 
 import numpy as np
@@ -95,3 +96,21 @@ def test_a_config_that_cannot_be_read_is_told(content, own_bert, tmp_path):
     ) as caught:
         data.features(2, torch.float32)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["pickle", "code"])
+def test_nothing_in_a_strangers_bert_is_run(form, own_bert, tmp_path, monkeypatch):
+    class Hostile:
+        def __reduce__(self):
+            return (tmp_path.joinpath("pwned").touch, ())
+
+    monkeypatch.chdir(own_bert)
+    if form == "pickle":
+        (own_bert / "model.safetensors").unlink()
+        (own_bert / "pytorch_model.bin").write_bytes(pickle.dumps({"embeddings": Hostile()}))
+    else:
+        (own_bert / "evil.py").write_text(f"open({str(tmp_path / 'pwned')!r}, 'w')\n\n\nclass Net:\n    pass\n")
+        set_config(own_bert, model_type="evil", auto_map={"AutoConfig": "evil.Net", "AutoModel": "evil.Net"})
+    with pytest.raises(ConfigError, match=r"^dataset.bert: cannot load"):
+        Bert((12,), 1, pretrained=str(own_bert))
+    assert not (tmp_path / "pwned").exists()

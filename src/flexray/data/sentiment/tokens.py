@@ -73,7 +73,7 @@ def tokenize(sentences: Sequence[str], bert: str, limit: int) -> tuple[list[IdAr
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(bert)
+        tokenizer = AutoTokenizer.from_pretrained(bert, trust_remote_code=False)
     except Exception as error:  # of whichever library reads it
         raise _not_loaded("tokenizer", bert, error) from error
     if not sentences:
@@ -99,7 +99,7 @@ def check_tokens(tokens_s: Array, lengths_n: IdArray, ids: Sequence[str], bert: 
     from transformers import AutoConfig
 
     try:
-        known = int(AutoConfig.from_pretrained(bert).vocab_size)
+        known = int(AutoConfig.from_pretrained(bert, trust_remote_code=False).vocab_size)
     except Exception as error:  # of whichever library reads it
         raise _not_loaded("config.json", bert, error) from error
     bad = np.flatnonzero((tokens_s < 0) | (tokens_s >= known))
