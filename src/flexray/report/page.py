@@ -20,6 +20,7 @@ from flexray.report.contents import Report
 from flexray.report.payload import payload
 from flexray.report.runs import DAMAGED, Run
 from flexray.report.schedule import read_schedule
+from flexray.report.slowest import select
 from flexray.report.tables import Cell, Table
 
 SCRIPTS = ("unpack.js", "numbers.js", "table.js", "figures.js", "curves.js", "schedule.js", "page.js")
@@ -58,10 +59,10 @@ def _packed(content: bytes, level: int = 9) -> str:
 
 
 def _data(report: Report) -> str:
-    schedules = {id(run): read_schedule(run) for run in report.runs if run.status != DAMAGED}
+    shown = {id(run): select(run, read_schedule(run)) for run in report.runs if run.status != DAMAGED}
     rounds = MAX_ROUNDS
     while True:
-        content = payload(report, schedules, rounds)
+        content = payload(report, shown, rounds)
         packed = _packed(json.dumps(content, separators=(",", ":"), allow_nan=False).encode(), 6)
         if len(packed) <= MAX_DATA or not rounds:
             return packed
