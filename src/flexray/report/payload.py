@@ -15,7 +15,7 @@ from flexray.report.published import SOURCE
 from flexray.report.runs import DAMAGED, FloatArray, Run
 from flexray.report.schedule import short
 from flexray.report.slowest import Selection
-from flexray.report.tables import goal, ordered_columns, paper_text, versions
+from flexray.report.tables import goal, has_target, ordered_columns, paper_text, versions
 
 MAX_CHANGES = 2000
 """Changes of tau or rate that are drawn per participant and run; the page says if there were more."""
@@ -60,7 +60,7 @@ def payload(report: Report, shown_of: dict[int, Selection], max_rounds: int) -> 
     }
     return {
         "columns": columns, "groups": groups, "runs": runs, "differences": _differences(report), "source": SOURCE,
-        "early": early,
+        "early": early, "targets": has_target(report.results),
     }  # fmt: skip
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from flexray.metrics import lower_is_better
 from flexray.report.grouping import Group
@@ -114,6 +115,21 @@ def _notes(group: Group, reached: Sequence[Reached]) -> list[str]:
     if len(lengths) > 1:
         notes.append(f"runs of different length: {lengths[0]:,} to {lengths[-1]:,} rounds")
     return notes
+
+
+def reading(times: Iterable[Sequence[float]], unit: str) -> str:
+    """Return how far apart evaluations are, since no time to target is known better; nothing if that is not known.
+
+    Args:
+        times: Simulated times of the evaluations of each run.
+        unit: What they are told in.
+    """
+    gaps = [statistics.median(b - a for a, b in pairwise(found)) for found in times if len(found) > 1]
+    if not gaps:
+        return ""
+    low, high = number(min(gaps)), number(max(gaps))
+    apart = low if low == high else f"{low} to {high}"
+    return f"time to target is read at evaluations, which are {apart} {unit} apart"
 
 
 def _named(runs: Sequence[object]) -> str:
