@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import shlex
 import time
 import traceback
 from collections.abc import Sequence
@@ -20,6 +18,7 @@ from flexray.again import AUTO, checkpoint_if_any, completed_summary, forget, re
 from flexray.complaints import explain, one_line, place_of
 from flexray.config import config_folder, settle
 from flexray.errors import FlexrayError, ParticipantError, UserError
+from flexray.hints import STOPPED, say_how_far, say_job_stopped, say_sweep_stopped
 from flexray.mailbox import Mailbox
 from flexray.overrides import check_keys, chosen_name, own_keys
 from flexray.resuming import Resume, as_json, leaves, record_configuration
@@ -45,12 +44,14 @@ class Session:
 
     def __init__(self, arguments: Sequence[str] = (), resume: Resume | None = None) -> None:
         self.exit_status = 0
+        self.interrupted = False
         self._arguments = arguments
         self._resume = resume
         self._progress: SweepProgress | None = None
         self._summaries: list[dict[str, Any]] = []
         self._cluster: Any = None
         self._sweeping = False
+        self._sweep_folder: str | None = None
         self._job = ""
         self._mailbox: Mailbox | None = None
 
@@ -68,7 +69,10 @@ class Session:
         chosen = HydraConfig.get()
         self._sweeping = chosen.mode is not None and chosen.mode.name == "MULTIRUN"
         self._job = f"job {chosen.job.num} ({chosen.job.override_dirname}): " if self._is_copy else ""
-        summary = None
+        self._sweep_folder = str(chosen.sweep.dir) if self._sweeping else None
+        if self._mailbox is not None and self._is_copy:
+            self._mailbox.note_sweep(str(chosen.sweep.dir))
+        summary: dict[str, Any] | None = None
         if self._sweeping and cfg.progress and self._progress is None and not self._is_copy:
             from flexray.observers.sweep_progress import SweepProgress, count_jobs
 
@@ -76,11 +80,13 @@ class Session:
         try:
             _settle(cfg, chosen)
             summary = self._completed(cfg, chosen) or self._run(cfg, chosen)
-            plain: Any = OmegaConf.to_container(cfg, resolve=True)
-            summary = {**summary, "config": dict(leaves(as_json(plain)))}
-            self._summaries.append(summary)
             if summary["status"] != "completed":
                 self.exit_status = max(self.exit_status, 1)
+            if self._sweeping:
+                self._keep(summary, cfg, chosen)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            raise
         except FlexrayError as error:
             self._fail(str(error), error.exit_status, error.trace if isinstance(error, ParticipantError) else "")
         except OmegaConfBaseException as error:
@@ -88,11 +94,23 @@ class Session:
         except Exception as error:  # noqa: BLE001 - told in full, and the other jobs of a sweep go on
             self._fail(place_of(error), 1, traceback.format_exc())
         finally:
-            if self._progress is not None:
+            if self._progress is not None and (not self.interrupted or _came_to_an_end(summary)):
                 self._progress.job_ended()
             if self._mailbox is not None and self._mailbox.is_copy:
                 self._leave_cluster()
                 self._mailbox.post(chosen.job.num, self.exit_status, summary)
+                if cfg.progress and not self.interrupted:
+                    say_how_far(self._mailbox, self._arguments)
+
+    def _keep(self, summary: dict[str, Any], cfg: DictConfig, chosen: Any) -> None:
+        """Keep what the table of the sweep needs; an interrupt ends the sweep, not only the job."""
+        from flexray.sweep import about_job
+
+        plain: Any = OmegaConf.to_container(cfg, resolve=True)
+        summary |= about_job(dict(leaves(as_json(plain))), chosen, Path(chosen.runtime.output_dir))
+        self._summaries.append(summary)
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     def _completed(self, cfg: DictConfig, chosen: Any) -> dict[str, Any] | None:
         """Return the summary of this very job if ``resume=auto`` finds it completed."""
@@ -143,7 +161,8 @@ class Session:
             log.info("%s%s in %.1f s, %s", self._job, summary["status"], summary["wall_s"], folder)
         else:
             Console().print(summary_table(summary, folder))
-        self._say_how_to_go_on(summary, run.interrupted, folder)
+        self.interrupted = run.interrupted
+        say_job_stopped(summary, folder, self._job, self._sweeping)
         return summary
 
     def _watch(
@@ -174,14 +193,6 @@ class Session:
         if self._resume is not None:
             return last_checkpoint(job, folder, config)
         return checkpoint_if_any(job, folder, config) if config["resume"] == AUTO else None
-
-    def _say_how_to_go_on(self, summary: dict[str, Any], interrupted: bool, folder: Path) -> None:
-        if summary["status"] in ("interrupted", "failed"):
-            how = f"go on with: python -m flexray.run resume={shlex.quote(os.fspath(folder))}"
-            wall = summary["time_unit"] == "seconds"
-            log.warning("%s; %s", summary["status"], "a run on clock=wall cannot be resumed" if wall else how)
-        if interrupted and self._sweeping:
-            raise KeyboardInterrupt
 
     def _place(self, job: Job) -> Place:
         if job.cluster.kind == "inline":
@@ -216,6 +227,8 @@ class Session:
         if self._progress is not None:
             self._progress.stop()
         self._leave_cluster()
+        if self._mailbox is not None:
+            self._sweep_folder = self._mailbox.sweep_folder
         for exit_status, summary in self._mailbox.take() if self._mailbox is not None else ():
             self.exit_status, self._sweeping = max(self.exit_status, exit_status), True
             self._summaries += [summary] if summary else []
@@ -223,6 +236,13 @@ class Session:
             from flexray.sweep import sweep_table
 
             Console().print(sweep_table(self._summaries))
+        stopped = self.interrupted or any(summary["status"] in STOPPED for summary in self._summaries)
+        if stopped and self._sweep_folder is not None:
+            say_sweep_stopped(self._arguments, self._sweep_folder)
+
+
+def _came_to_an_end(summary: dict[str, Any] | None) -> bool:
+    return summary is not None and summary["status"] != "interrupted"
 
 
 def _settle(cfg: DictConfig, chosen: Any) -> None:

@@ -125,12 +125,13 @@ def _chosen(folder: Path) -> dict[str, Any]:
     runtime, overrides = node.get("runtime"), node.get("overrides")
     choices = runtime.get("choices") if isinstance(runtime, dict) else None
     task = overrides.get("task") if isinstance(overrides, dict) else None
-    typed = [str(t).partition("=")[0].lstrip("+~") for t in task] if isinstance(task, list) else []
-    named = choices.items() if isinstance(choices, dict) else ()
-    return {
-        "choices": {str(k): str(v) for k, v in named if "/" not in str(k) and v is not None},
-        "typed": tuple(typed),
-    }
+    return chosen_and_typed(choices if isinstance(choices, dict) else {}, task if isinstance(task, list) else [])
+
+
+def chosen_and_typed(choices: Mapping[Any, Any], task: Iterable[Any]) -> dict[str, Any]:
+    """Return what Hydra notes of a job, as a run has it: the choices in groups and the keys that were typed."""
+    named = {str(k): str(v) for k, v in choices.items() if "/" not in str(k) and v is not None}
+    return {"choices": named, "typed": tuple(str(t).partition("=")[0].lstrip("+~") for t in task)}
 
 
 def _planned(run: Run) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -117,16 +117,13 @@ def _notes(group: Group, reached: Sequence[Reached]) -> list[str]:
     return notes
 
 
-def reading(times: Iterable[Sequence[float]], unit: str) -> str:
-    """Return how far apart evaluations are, since no time to target is known better; nothing if that is not known.
+def evaluations_apart(times: Sequence[float]) -> float | None:
+    """Return how far apart evaluations at these times usually are; None for fewer than two."""
+    return statistics.median(b - a for a, b in pairwise(times)) if len(times) > 1 else None
 
-    Args:
-        times: Simulated times of the evaluations of each run.
-        unit: What they are told in.
-    """
-    gaps = [statistics.median(b - a for a, b in pairwise(found)) for found in times if len(found) > 1]
-    if not gaps:
-        return ""
+
+def reading(gaps: Sequence[float], unit: str) -> str:
+    """Say how far apart evaluations are, run by run, since no time to target is known better."""
     low, high = number(min(gaps)), number(max(gaps))
     apart = low if low == high else f"{low} to {high}"
     return f"time to target is read at evaluations, which are {apart} {unit} apart"

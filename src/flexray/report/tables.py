@@ -11,7 +11,7 @@ from flexray.metrics import lower_is_better
 from flexray.report.grouping import is_setting
 from flexray.report.published import SOURCE, Published
 from flexray.report.runs import Run
-from flexray.report.statistics import MEASURES, Result, Spread, reading, with_deviation
+from flexray.report.statistics import MEASURES, Result, Spread, evaluations_apart, reading, with_deviation
 
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -175,10 +175,10 @@ def _legend(results: Sequence[Result], beside: bool) -> str:
 
 
 def reading_of(results: Sequence[Result]) -> str:
-    """Return how far apart the evaluations of all runs are, in words."""
+    """Say how far apart the evaluations of the runs are; nothing if no run has two."""
     runs = [run for r in results for run in r.group.counted]
-    times = [run.evals.time_e.tolist() for run in runs if run.evals]
-    return reading(times, " or ".join(sorted({run.time_unit for run in runs})))
+    gaps = [apart for run in runs if run.evals and (apart := evaluations_apart(run.evals.time_e.tolist())) is not None]
+    return reading(gaps, " or ".join(sorted({run.time_unit for run in runs}))) if gaps else ""
 
 
 def groups_csv(results: Sequence[Result], papers: Sequence[Published | None]) -> str:
