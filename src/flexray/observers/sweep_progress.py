@@ -14,6 +14,9 @@ from flexray.messages import Record, RoundRecord, Started
 from flexray.observers.base import Observer
 from flexray.observers.terminal import progress_columns
 
+ALMOST = 0.999
+"""Part of a job that is done with its last round; a job counts when it has ended."""
+
 log = logging.getLogger("flexray")
 
 
@@ -46,7 +49,7 @@ class SweepProgress(Observer):
         if isinstance(record, Started):
             self._rounds = record.rounds
         elif isinstance(record, RoundRecord) and self._rounds:
-            self._show(self._done + record.round / self._rounds)
+            self._show(self._done + min(record.round / self._rounds, ALMOST))
 
     def job_ended(self) -> None:
         """Count a job, also one that failed but none that was interrupted, and say how long the others will take."""
