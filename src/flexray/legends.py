@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 MAX_COLUMNS = 4
 MAX_LINES = 4
-MAX_LETTERS = 1000
+MAX_LETTERS = 600
 """More do not fit into these lines."""
-MAX_ENTRIES = 240
+NARROWEST = 2.0
+"""Pixels of the narrowest letter, so that no longer text than can fit is measured."""
+MAX_ENTRIES = 120
 """A picture can be no higher than some hundred rows; the last entry says how many more there are."""
 MARGIN = 0.03
 """Of the width, which stays free: a text has not quite the same width at every resolution."""
@@ -83,7 +85,8 @@ def wrapped(text: str, room: float, renderer: Any, font: FontProperties) -> str:
         text = f"{text[: MAX_LETTERS // 2]}{text[-MAX_LETTERS // 2 :]}"
     lines = []
     while text:
-        fits = bisect_right(range(2, len(text) + 1), room, key=lambda end: _width(text[:end], renderer, font))
+        most = min(len(text), int(room / NARROWEST) + 2)
+        fits = bisect_right(range(2, most + 1), room, key=lambda end: _width(text[:end], renderer, font))
         end = fits + 1 if fits + 1 >= len(text) else text.rfind(" ", 1, fits + 2) + 1 or fits + 1
         lines.append(text[:end].rstrip())
         text = text[end:].lstrip()

@@ -65,7 +65,9 @@ def looks(groups: Sequence[Group]) -> list[Look]:
 
 
 def decided_early(groups: Sequence[Group], axis: str) -> bool:
-    """Whether the groups of a setting reach their target, or are where they end, in the first tenth of an axis."""
+    """Whether all groups of a setting reach their target, or are as good as ever, in the first tenth of an axis."""
+    if len(groups) < 2:
+        return False
     runs = [run for group in groups for run in group.counted]
     curves = [found for run in runs if (found := curve(run, run.metric, axis)) is not None]
     if not curves:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 FORMATS = ("svg", "png", "pdf")
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#666666")
-"""Told apart by most colour-blind readers (Okabe and Ito)."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#8c6bb1", "#56b4e9", "#666666")
+"""Told apart by most colour-blind readers (Okabe and Ito), the two kinds of blue far apart."""
 STYLES: tuple[Any, ...] = (
     "-", (0, (5, 2)), (0, (1.2, 1.4)), (0, (5, 2, 1.2, 2)), (0, (9, 3)), (0, (9, 2, 1.2, 2, 1.2, 2)),
 )  # fmt: skip

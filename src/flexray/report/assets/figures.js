@@ -34,7 +34,7 @@ function widthOf(text) {
   return widthOf.context.measureText(text).width;
 }
 
-// The text in as few lines as fit the room, at most three; of a longer one the middle is left out.
+// The text in as few lines as fit the room, at most five; of a longer one the middle is left out.
 function wrapped(text, room) {
   const lines = [""];
   for (const word of String(text).slice(0, 2000).split(/(?<=[\s,/.])/)) {
@@ -44,7 +44,7 @@ function wrapped(text, room) {
       lines[lines.length - 1] += letter;
     }
   }
-  return (lines.length > 3 ? [lines[0], `…${lines[lines.length - 2].slice(1)}`, lines[lines.length - 1]] : lines).map((line) => line.trim());
+  return (lines.length > 5 ? [...lines.slice(0, 3), `…${lines[lines.length - 2].slice(1)}`, lines[lines.length - 1]] : lines).map((line) => line.trim());
 }
 
 // The text in one line, its middle left out if it is longer than the room.
@@ -83,7 +83,7 @@ function withLegend(box, traces, plotHeight) {
   const columns = Math.max(1, Math.floor(room / widest));
   const lines = [...names.values()].map((parts) => parts.length);
   let height = 0;
-  for (let k = 0; k < lines.length; k += columns) height += LINE * Math.max(...lines.slice(k, k + columns));
+  for (let k = 0; k < lines.length; k += columns) height += LINE + 1.3 * fontSize() * (Math.max(...lines.slice(k, k + columns)) - 1);
   for (const [trace, parts] of names) trace.name = parts.map(plain).join("<br>");
   const below = 62, top = 30;
   return {
