@@ -14,6 +14,8 @@ from flexray.report.schedule import Schedule
 ALL = 16
 """So many parties are shown one by one."""
 SLOWEST = 10
+MAX_ROUNDS = 1000
+"""So many rounds tell who is slow where there is no timeline."""
 MAX_SPEEDS = 6
 """With more speeds than these, a group is a quarter of the parties."""
 QUARTERS = ("slowest quarter", "second quarter", "third quarter", "fastest quarter")
@@ -44,7 +46,7 @@ def select(run: Run, schedule: Schedule | None) -> Selection:
     parties = count - 1
     if parties <= ALL:
         return Selection(tuple(range(count)), schedule)
-    tau_p = _iterations(run, schedule.rounds if schedule else run.length)
+    tau_p = _iterations(run, schedule.rounds if schedule else min(run.length, MAX_ROUNDS))
     speeds_p = _units_an_iteration(tau_p, schedule)[:parties]
     order = sorted(range(parties), key=lambda k: -speeds_p[k])
     words = f"the {SLOWEST} slowest of {parties:,} parties, the fastest one, and the server"
