@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from flexray.legends import legend_below
 from flexray.run import run_command
 
 SEEDS = (707412115, 1928644128, 16910772, 1263880818, 1445547577)
@@ -78,6 +79,7 @@ def draw(folders: dict[str, Path], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(2, 2, sharex=True, sharey="row", figsize=(10, 6), layout="constrained")
+    colours: dict[str, str] = {}
     for column, (rule, folder) in enumerate(folders.items()):
         names = [*summary_of(folder)["parties"], "server"]
         with (folder / "rounds.csv").open(encoding="utf-8") as file:
@@ -85,13 +87,15 @@ def draw(folders: dict[str, Path], path: Path) -> None:
         tau, lr = ([json.loads(row[key]) for row in rows] for key in ("tau", "lr"))
         parties = sorted(range(len(names) - 1), key=lambda k: sum(row[k] for row in tau))
         for k in (parties[0], parties[-1], len(names) - 1):
-            axes[0, column].plot([row[k] for row in lr], label=names[k], linewidth=0.8)
-            axes[1, column].plot([row[k] for row in tau], label=names[k], linewidth=0.8)
+            colour = colours.setdefault(names[k], f"C{len(colours)}")
+            axes[0, column].plot([row[k] for row in lr], color=colour, label=names[k], linewidth=0.8)
+            axes[1, column].plot([row[k] for row in tau], color=colour, linewidth=0.8)
         axes[0, column].set(title=rule, yscale="log")
         axes[1, column].set(xlabel="global round")
     axes[0, 0].set(ylabel="learning rate")
     axes[1, 0].set(ylabel="local iterations")
-    axes[0, 0].legend()
+    lines = {line.get_label(): line for panel in axes[0] for line in panel.lines}
+    legend_below(figure, list(lines.values()), list(lines))
     figure.savefig(path)
 
 

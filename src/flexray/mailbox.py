@@ -10,8 +10,11 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
+
+SWEEP = "sweep.txt"
 
 
 class Mailbox:
@@ -20,6 +23,7 @@ class Mailbox:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="flexray-sweep-"))
         self._owner = os.getpid()
+        self._made_s = time.time()
 
     @property
     def is_copy(self) -> bool:
@@ -32,6 +36,22 @@ class Mailbox:
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps({"exit_status": exit_status, "summary": summary}), encoding="utf-8")
         os.replace(temporary, path)
+
+    def note_sweep(self, folder: str) -> None:
+        """Leave word where the sweep is, which a command that is stopped early would not know."""
+        temporary = self._folder / f"{os.getpid()}.tmp"
+        temporary.write_text(folder, encoding="utf-8")
+        os.replace(temporary, self._folder / SWEEP)
+
+    @property
+    def sweep_folder(self) -> str | None:
+        """Where the sweep is, once a job has begun; ask before :meth:`take`."""
+        path = self._folder / SWEEP
+        return path.read_text(encoding="utf-8") if path.exists() else None
+
+    def progress(self) -> tuple[int, float]:
+        """Return how many jobs have ended, and the seconds since the command began them."""
+        return sum(1 for _ in self._folder.glob("*.json")), time.time() - self._made_s
 
     def take(self) -> list[tuple[int, dict[str, Any] | None]]:
         """Return exit status and summary of every job, in their order, and remove the folder."""

@@ -51,6 +51,7 @@ def run_command(arguments: list[str]) -> int:
         return int(end.code or 0)
     except KeyboardInterrupt:
         _print_error("interrupted")
+        session.interrupted = True
         return 130
     finally:
         sys.argv = saved

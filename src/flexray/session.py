@@ -20,10 +20,11 @@ from flexray.complaints import explain, one_line, place_of
 from flexray.composed import build_job, typed_overrides
 from flexray.config import config_folder, register, settle
 from flexray.errors import FlexrayError, ParticipantError, UserError
+from flexray.hints import STOPPED, say_how_far, say_job_stopped, say_sweep_stopped
 from flexray.mailbox import Mailbox
 from flexray.overrides import FLAGS, key_of
 from flexray.report.reading import check_files
-from flexray.resuming import Resume, as_json, how_to_go_on, leaves, record
+from flexray.resuming import Resume, as_json, leaves, record
 from flexray.runtime.base import unwatched
 from flexray.runtime.loopback import stay_on_loopback
 from flexray.typed import is_sweep
@@ -48,12 +49,14 @@ class Session:
 
     def __init__(self, arguments: Sequence[str] = (), resume: Resume | None = None) -> None:
         self.exit_status = 0
+        self.interrupted = False
         self._arguments = arguments
         self._resume = resume
         self._progress: SweepProgress | None = None
         self._summaries: list[dict[str, Any]] = []
         self._cluster: Any = None
         self._sweeping = False
+        self._sweep_folder: str | None = None
         self._job = ""
         self._mailbox: Mailbox | None = None
 
@@ -76,7 +79,10 @@ class Session:
         chosen = HydraConfig.get()
         self._sweeping = chosen.mode is not None and chosen.mode.name == "MULTIRUN"
         self._job = f"job {chosen.job.num} ({chosen.job.override_dirname}): " if self._is_copy else ""
-        summary = None
+        self._sweep_folder = str(chosen.sweep.dir) if self._sweeping else None
+        if self._mailbox is not None and self._is_copy:
+            self._mailbox.note_sweep(str(chosen.sweep.dir))
+        summary: dict[str, Any] | None = None
         if self._sweeping and cfg.progress and self._progress is None and not self._is_copy:
             from flexray.observers.sweep_progress import SweepProgress, count_jobs
 
@@ -84,11 +90,13 @@ class Session:
         try:
             self._settle(cfg, chosen)
             summary = self._completed(cfg, chosen) or self._run(cfg, chosen)
-            plain: Any = OmegaConf.to_container(cfg, resolve=True)
-            summary = {**summary, "config": dict(leaves(as_json(plain)))}
-            self._summaries.append(summary)
             if summary["status"] != "completed":
                 self.exit_status = max(self.exit_status, 1)
+            if self._sweeping:
+                self._keep(summary, cfg, chosen)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            raise
         except FlexrayError as error:
             self._fail(str(error), error.exit_status, error.trace if isinstance(error, ParticipantError) else "")
         except OmegaConfBaseException as error:
@@ -96,11 +104,23 @@ class Session:
         except Exception as error:  # noqa: BLE001 - told in full, and the other jobs of a sweep go on
             self._fail(place_of(error), 1, traceback.format_exc())
         finally:
-            if self._progress is not None:
+            if self._progress is not None and (not self.interrupted or _came_to_an_end(summary)):
                 self._progress.job_ended()
             if self._mailbox is not None and self._mailbox.is_copy:
                 self._leave_cluster()
                 self._mailbox.post(chosen.job.num, self.exit_status, summary)
+                if cfg.progress and not self.interrupted:
+                    say_how_far(self._mailbox, self._arguments)
+
+    def _keep(self, summary: dict[str, Any], cfg: DictConfig, chosen: Any) -> None:
+        """Keep what the table of the sweep needs; an interrupt ends the sweep, not only the job."""
+        from flexray.sweep import about_job
+
+        plain: Any = OmegaConf.to_container(cfg, resolve=True)
+        summary |= about_job(dict(leaves(as_json(plain))), chosen, Path(chosen.runtime.output_dir))
+        self._summaries.append(summary)
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     @staticmethod
     def _settle(cfg: DictConfig, chosen: Any) -> None:
@@ -162,7 +182,8 @@ class Session:
             log.info("%s%s in %.1f s, %s", self._job, summary["status"], summary["wall_s"], folder)
         else:
             Console().print(summary_table(summary, folder))
-        self._say_how_to_go_on(summary, run.interrupted, folder)
+        self.interrupted = run.interrupted
+        say_job_stopped(summary, folder, self._job, self._sweeping)
         return summary
 
     def _typed(self, chosen: Any) -> list[str]:
@@ -208,14 +229,6 @@ class Session:
             check_marks(found.marks, folder, len(job.experiment.parties))
         return found
 
-    def _say_how_to_go_on(self, summary: dict[str, Any], interrupted: bool, folder: Path) -> None:
-        if summary["status"] in ("interrupted", "failed"):
-            wall = summary["time_unit"] == "seconds"
-            how = "a run on clock=wall cannot be resumed" if wall else f"go on with: {how_to_go_on(folder)}"
-            log.warning("%s; %s", summary["status"], how)
-        if interrupted and self._sweeping:
-            raise KeyboardInterrupt
-
     def _place(self, job: Job) -> Place:
         if job.cluster.kind == "inline":
             from flexray.runtime.inprocess import InlinePlace
@@ -256,6 +269,8 @@ class Session:
         if self._progress is not None:
             self._progress.stop()
         self._leave_cluster()
+        if self._mailbox is not None:
+            self._sweep_folder = self._mailbox.sweep_folder
         for exit_status, summary in self._mailbox.take() if self._mailbox is not None else ():
             self.exit_status, self._sweeping = max(self.exit_status, exit_status), True
             self._summaries += [summary] if summary else []
@@ -263,3 +278,10 @@ class Session:
             from flexray.sweep import sweep_table
 
             Console().print(sweep_table(self._summaries))
+        stopped = self.interrupted or any(summary["status"] in STOPPED for summary in self._summaries)
+        if stopped and self._sweep_folder is not None:
+            say_sweep_stopped(self._arguments, self._sweep_folder)
+
+
+def _came_to_an_end(summary: dict[str, Any] | None) -> bool:
+    return summary is not None and summary["status"] != "interrupted"

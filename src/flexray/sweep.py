@@ -1,70 +1,99 @@
-"""The table at the end of a sweep: time-to-target by algorithm, over seeds, told as the report tells it."""
+"""The table at the end of a sweep: time-to-target by all that differs but seeds, told as the report tells it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from flexray.keys import is_under
-from flexray.report.grouping import NEUTRAL, identity
-from flexray.report.runs import COMPLETED, DIVERGED
-from flexray.report.statistics import spread, with_deviation
+from flexray.errors import RunFolderError
+from flexray.report.folders import chosen_and_typed
+from flexray.report.grouping import READINGS, Group, make_groups
+from flexray.report.reading import read_table
+from flexray.report.runs import COMPLETED, Run
+from flexray.report.statistics import evaluations_apart, reading, spread, with_deviation
+from flexray.report.tables import goal
 
 
 def sweep_table(summaries: Sequence[dict[str, Any]]) -> Table:
-    """Return one row per algorithm and dataset: mean and sample deviation of time-to-target, in units or seconds.
+    """Return one row per group of the report: mean and sample deviation of time-to-target, in units or seconds.
 
     A target that not every run reached is ``--``, never a mean over those that did; runs that were interrupted or given
     up are not counted, nor is a seed that is run again, which a line below the table says.
 
     Args:
-        summaries: Of the jobs, in order, each with its flat configuration as ``config``.
+        summaries: Of the jobs, in order, each with what :func:`about_job` adds.
     """
-    groups: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
-    for summary in summaries:
-        target, unit = f"{summary['metric']} {summary['target']}", summary["time_unit"]
-        key = (summary["algo"], summary["dataset"], target, unit)
-        groups.setdefault(key, []).append(summary)
-    counted = {key: _counted(runs) for key, runs in groups.items()}
-    units = sorted({unit for *_, unit in groups})
-    table = Table(title=f"time to target ({' or '.join(units)})", caption=_notes(summaries, list(counted.values())))
-    for column in ("algo", "dataset", "target"):
+    groups = make_groups([_as_run(summary) for summary in summaries])
+    swept = [key for key in groups[0].values if key not in ("algo", "dataset", *READINGS)]
+    units = sorted({group.runs[0].time_unit for group in groups})
+    targets = any(summary["target"] is not None for summary in summaries)
+    title = f"time to target ({' or '.join(units)})" if targets else "at the end"
+    table = Table(title=title, caption="\n".join(_notes(summaries, groups, targets)) or None)
+    for column in ("algo", "dataset", *swept, *(("target",) if targets else ())):
         table.add_column(column)
-    for column in ("time to target", "reached", "final"):
+    for column in ("time to target", "reached", "final") if targets else ("runs", _final_of(groups)):
         table.add_column(column, justify="right")
-    for (algo, dataset, target, unit), runs in counted.items():
-        time, reached, final = _outcome(runs)
-        table.add_row(
-            algo, dataset, target, f"{time} {unit}" if len(units) > 1 and time != "--" else time, reached, final
-        )
+    for group in groups:
+        names = [group.values[key] for key in ("algo", "dataset", *swept)]
+        table.add_row(*names, *_outcome(group, targets, len(units) > 1))
     return table
 
 
-def _counted(summaries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return those that came to an end; of those that agree in all that matters, seeds included, the last."""
-    keys = sorted({key for summary in summaries for key in summary["config"] if not is_under(key, NEUTRAL)})
-    ended = (summary for summary in summaries if summary["status"] in (COMPLETED, DIVERGED))
-    return list({identity(summary["config"], keys): summary for summary in ended}.values())
+def about_job(config: Mapping[str, Any], chosen: Any, folder: Path) -> dict[str, Any]:
+    """Return what the table needs of a job beside its summary.
+
+    Args:
+        config: Its configuration, flat.
+        chosen: Hydra's own configuration of the job.
+        folder: Its run folder.
+    """
+    known = chosen_and_typed(chosen.runtime.choices, chosen.overrides.task)
+    return {**known, "config": dict(config), "apart": _apart(folder)}
 
 
-def _outcome(runs: Sequence[dict[str, Any]]) -> tuple[str, str, str]:
-    """Return time to target, how many reached it, and the metric at the end."""
+def _apart(folder: Path) -> float | None:
+    """Return how far apart the evaluations of a run are, as its folder says."""
+    try:
+        times = [float(text) for text in read_table(folder / "evals.csv", unfinished=True).get("sim_time", ())]
+    except (RunFolderError, ValueError):
+        return None
+    return evaluations_apart(times)
+
+
+def _as_run(summary: dict[str, Any]) -> Run:
+    choices, typed = summary.get("choices", {}), tuple(summary.get("typed", ()))
+    return Run(Path(), "", summary["status"], "", summary, summary["config"], choices, typed)
+
+
+def _outcome(group: Group, targets: bool, with_unit: bool) -> list[str]:
+    """Return the target, time to it, how many reached it, and the metric at the end."""
+    runs = [run.summary for run in group.counted]
     times = [run["time_to_target"] for run in runs if run["time_to_target"] is not None]
     finals = [run["final"].get(run["metric"]) for run in runs if run["status"] == COMPLETED]
     finals = [value for value in finals if value is not None]
-    everybody = spread(times) if len(times) == len(runs) else None
-    final = spread(finals) if len(finals) == len(runs) else None
-    return with_deviation(everybody), f"{len(times)} of {len(runs)}", with_deviation(final, 4)
+    final = with_deviation(spread(finals) if len(finals) == len(runs) else None, 4)
+    if not targets:
+        return [f"{len(runs)}", final]
+    time = with_deviation(spread(times) if len(times) == len(runs) else None)
+    unit = f" {group.runs[0].time_unit}" if with_unit and time != "--" else ""
+    return [goal(group.runs[0]), f"{time}{unit}", f"{len(times)} of {len(runs)}", final]
 
 
-def _notes(summaries: Sequence[dict[str, Any]], groups: Sequence[Sequence[dict[str, Any]]]) -> str | None:
-    counts = Counter(s["status"] for s in summaries if s["status"] not in (COMPLETED, DIVERGED))
-    if again := len(summaries) - counts.total() - sum(map(len, groups)):
+def _final_of(groups: Sequence[Group]) -> str:
+    metrics = {group.runs[0].metric for group in groups}
+    return f"final {metrics.pop()}" if len(metrics) == 1 else "final"
+
+
+def _notes(summaries: Sequence[dict[str, Any]], groups: Sequence[Group], targets: bool) -> list[str]:
+    counted = [run for group in groups for run in group.counted]
+    counts = Counter(s["status"] for s in summaries if not _as_run(s).counted)
+    if again := len(summaries) - counts.total() - len(counted):
         counts["with the same seed again"] = again
     notes = [f"not counted: {', '.join(f'{count} {status}' for status, count in counts.items())}"] if counts else []
-    if any(len({run["seed"] for run in runs}) < len(runs) for runs in groups):
-        notes.append("a row has runs of different settings in it: python -m flexray.report tells them apart")
-    return "; ".join(notes) or None
+    gaps = [apart for run in counted if (apart := run.summary.get("apart")) is not None]
+    units = " or ".join(sorted({run.time_unit for run in counted}))
+    return [*notes, *([reading(gaps, units)] if targets and gaps else [])]

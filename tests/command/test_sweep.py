@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -63,18 +65,45 @@ def test_the_table_of_a_sweep_says_what_its_report_says(tmp_path: Path, capsys: 
     assert "80" not in said  # the one run of VAFL that reached the target
 
 
-def test_the_table_says_when_a_row_mixes_settings(capsys: pytest.CaptureFixture[str]) -> None:
-    run = {"algo": "flex", "dataset": "digits", "metric": "test_top1", "target": 0.9, "time_unit": "units",
-           "status": "completed", "time_to_target": 10.0, "final": {"test_top1": 0.95}}  # fmt: skip
-    for jobs, mixed in (
-        (("1a", "2a"), False),
-        (("1a", "2a", "1b", "2b"), True),
-        (("3a", "3b"), True),
-        (("3a", "3a"), False),
+def job(seed: int, time: float | None, lr: float = 0.1, **more: Any) -> dict[str, Any]:
+    """Return the summary of a job as a session keeps it."""
+    return {
+        "algo": "flex", "dataset": "digits", "metric": "test_top1", "target": 0.9, "time_unit": "units", "seed": seed,
+        "status": "completed", "time_to_target": time, "final": {"test_top1": 0.95},
+        "config": {"seed": seed, "lr": lr}, **more,
+    }  # fmt: skip
+
+
+def said(summaries: list[dict[str, Any]]) -> list[list[str]]:
+    """Return the cells of the table's lines; the lines below it have one each."""
+    file = io.StringIO()
+    Console(file=file, width=160).print(sweep_table(summaries))
+    return [[cell.strip() for cell in line.strip("│┃ ").split("│")] for line in file.getvalue().splitlines()]
+
+
+def test_rows_are_the_groups_of_the_report_so_that_no_swept_key_is_averaged_over() -> None:
+    for summaries, rows in (
+        ([job(1, 10), job(2, 20)], [["15.00 ± 7.07", "2 of 2"]]),
+        ([job(1, 10), job(2, 20), job(1, 30, 0.2), job(2, None, 0.2)], [["15.00 ± 7.07", "2 of 2"], ["--", "1 of 2"]]),
+        ([job(3, 10), job(3, 20, 0.2)], [["10.00", "1 of 1"], ["20.00", "1 of 1"]]),
+        ([job(3, 10), job(3, 20)], [["20.00", "1 of 1"]]),
     ):
-        summaries = [{**run, "seed": job[0], "config": {"seed": job[0], "lr": job[1]}} for job in jobs]
-        Console(width=120).print(sweep_table(summaries))
-        assert ("different settings" in capsys.readouterr().out) == mixed
+        found = [cells for cells in said(summaries) if cells[0] == "flex"]
+        assert [cells[-3:-1] for cells in found] == rows
+        assert [cells[2] for cells in found] == (["0.1", "0.2"] if len(rows) > 1 else ["test_top1 ≥ 0.9"])
+
+
+def test_a_line_below_the_table_says_how_far_apart_evaluations_are() -> None:
+    below = said([job(1, 53.0, apart=20.0), job(2, None, apart=600.0)])[-1]
+    assert below == ["time to target is read at evaluations, which are 20 to 600 units apart"]
+    assert "evaluations" not in str(said([job(1, 53.0, apart=None)]))
+
+
+def test_without_a_target_the_table_says_what_came_out() -> None:
+    table = said([job(seed, None, target=None) for seed in (1, 2)])
+    assert table[0] == ["at the end"]
+    assert ["flex", "digits", "2", "0.9500 ± 0.0000"] in table
+    assert "target" not in str(table)
 
 
 def test_a_seed_that_is_run_again_counts_once_in_the_table_as_in_the_report(
@@ -90,7 +119,6 @@ def test_a_seed_that_is_run_again_counts_once_in_the_table_as_in_the_report(
     assert f"{len(reported.reached)} of {reported.runs}" == "2 of 2"
     assert "2 of 2" in table
     assert "not counted: 4 with the same seed again" in table
-    assert "different settings" not in table
 
 
 def test_a_relative_path_is_the_users_with_and_without_chdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

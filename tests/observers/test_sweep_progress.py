@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from flexray.hints import say_how_far
+from flexray.mailbox import Mailbox
 from flexray.observers.sweep_progress import SweepProgress, count_jobs
 from flexray.observers.terminal import ProgressObserver
 from flexray.run import run_command
@@ -83,3 +86,29 @@ def test_a_sweep_tells_a_line_per_job_where_there_is_no_terminal(
     assert [line.split(":")[0] for line in lines] == ["job 1 of 2", "job 2 of 2"]
     assert "; about 0:0" in lines[0]
     assert lines[1].endswith(" s")
+
+
+def test_a_job_is_not_done_before_it_has_ended(terminal: Console) -> None:
+    progress = SweepProgress(2, terminal)
+    assert progress.bars is not None
+    for record in (STARTED, replace(ROUND, round=STARTED.rounds or 0)):
+        progress.on(record)
+    assert 0.99 < progress.bars.tasks[0].completed < 1
+    progress.stop()
+
+
+def test_jobs_in_other_processes_say_how_far_the_sweep_is(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mailbox = Mailbox()
+    monkeypatch.setattr("flexray.mailbox.time.time", lambda: mailbox._made_s + 20.0)
+    with caplog.at_level(logging.INFO, "flexray"):
+        for job in range(3):
+            mailbox.post(job, 0, None)
+            say_how_far(mailbox, ["-m", "seed=1,2,3"])
+    assert caplog.messages == [
+        "1 of 3 jobs done; about 0:00:40 left", "2 of 3 jobs done; about 0:00:10 left", "3 of 3 jobs done",
+    ]  # fmt: skip
+    mailbox.note_sweep("a folder")
+    assert mailbox.sweep_folder == "a folder"
+    assert [status for status, _ in mailbox.take()] == [0, 0, 0]

@@ -176,3 +176,88 @@ def test_it_is_readable_wide_narrow_light_and_dark(browser: Any, width: int, dar
     assert ink
     browser.save_screenshot(str(tmp_path / "page.png"))
     assert (tmp_path / "page.png").stat().st_size > 20_000
+
+
+@pytest.fixture(scope="module")
+def grid(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of twelve groups of long names that have equal lines, and of a run of a thousand parties."""
+    home = tmp_path_factory.mktemp("grid")
+    for k in range(6):
+        for timeout in (10, 20):
+            name, about = f"an_algorithm_of_quite_a_long_name_{k}", {"timeout": timeout}
+            values = (0.1, *[0.95 + max(1, k) / 1000 + timeout / 100_000] * 30)
+            write_run(home / "runs" / f"{k}{timeout}", name, values=values, typed=[f"timeout={timeout}"], config=about)
+    about = {"status": "interrupted"}
+    write_run(home / "runs" / "many", "many", tau=[*range(1, 1001), 20], summary=about, config={"timeout": 10})
+    assert main([str(home / "runs"), "-o", str(home / "out"), "--formats", "svg", "--axes", "time"]) == 0
+    return home / "out" / "report.html"
+
+
+@pytest.fixture
+def show(browser: Any, grid: Path) -> Iterator[Any]:
+    """Return a function that opens the page of the grid at a width; the other page is back afterwards."""
+    before = browser.current_url
+
+    def opened(width: int, dark: bool = False) -> None:
+        look(browser, width, dark)
+        browser.get(grid.as_uri())
+        assert wait(browser, "document.body.dataset.ready") == "yes"
+
+    yield opened
+    look(browser, 1280, dark=False)
+    browser.get(before)
+    assert wait(browser, "document.body.dataset.ready") == "yes"
+
+
+CUT = """return ['curves', 'tau', 'lr'].filter((id) => {
+    const box = document.getElementById(id), whole = box.getBoundingClientRect();
+    const words = [...box.querySelectorAll('.legendtext, .xtitle, .ytitle')].map((t) => t.getBoundingClientRect());
+    const beyond = (r) => r.left < whole.left || r.right > whole.right || r.bottom > whole.bottom || r.top < whole.top;
+    const title = box.querySelector('.xtitle').getBoundingClientRect();
+    const under = [...box.querySelectorAll('.legendtext')].some((t) => t.getBoundingClientRect().top < title.bottom);
+    const bar = box.querySelector('.scrollbar');
+    return words.some(beyond) || under || (bar && bar.getBoundingClientRect().height > 0);
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_legend_is_cut_and_the_schedule_of_a_thousand_parties_can_be_read(
+    browser: Any, show: Any, width: int
+) -> None:
+    show(width)
+    choose(browser, "schedule-run", "12")
+    assert "the 10 slowest of 1,000 parties" in text(browser, "#schedule-hint")
+    assert wait(browser, f"document.documentElement.scrollWidth <= {width}")
+    assert browser.execute_script(CUT) == []
+    assert (
+        browser.execute_script("return document.getElementById('curves').querySelectorAll('.legendtext').length") == 12
+    )
+    assert browser.execute_script("return document.getElementById('schedule').getBoundingClientRect().height") < 600
+    gap = (
+        "document.querySelector('#schedule .bars').getBoundingClientRect().top - "
+        "document.getElementById('schedule').getBoundingClientRect().top"
+    )
+    assert browser.execute_script(f"return {gap}") < 60
+    assert text(browser, "#speeds").count("quarter") == 4
+
+
+def test_a_swept_key_has_a_filter_and_equal_lines_are_seen_in_turn(browser: Any, show: Any) -> None:
+    show(1280)
+    lines = "return document.getElementById('curves').data.map(t => [t.name, t.line.color, t.line.dash])"
+    found = [line for line in browser.execute_script(lines) if line[0]]
+    equal = [line for line in found if "0px" in line[2]]
+    assert [line[2] for line in equal] == ["0px,0px,8px,8px"] * 2 + ["0px,8px,8px,0px"] * 2
+    assert equal[2][0].endswith("_1, timeout=10 (same as an_algorithm_of_quite_a_long_name_0, timeout=10)")
+    assert len({line[1] for line in found}) == 6
+    click(browser, "#filter-column-2 input[value='20']")
+    assert text(browser, "#state") == "7 of 13 runs"
+    assert len(browser.execute_script(f"return {ROWS}")) == 7
+
+
+def test_the_axis_is_logarithmic_where_the_first_tenth_holds_the_contest_or_as_chosen(browser: Any, show: Any) -> None:
+    show(1280)
+    kind = "return document.getElementById('curves')._fullLayout.xaxis.type"
+    for scale, expected in (("auto", "log"), ("linear", "linear"), ("log", "log")):
+        choose(browser, "curve-scale", scale)
+        assert browser.execute_script(kind) == expected
+        assert ("first tenth" in text(browser, "#curve-hint")) == (scale == "auto")

@@ -146,3 +146,46 @@ def test_schedules_are_cut_before_the_page_gets_too_large(tmp_path: Path, monkey
     assert 0 <= cut["shown"] < cut["rounds"] == 798
     assert len(cut["lanes"][0]["steps"]) == 2 * cut["shown"]
     assert len(re.findall(r'id="data">([^<]*)<', page)[0]) <= limit
+
+
+def test_what_refers_to_another_key_is_shown_as_that_is(tmp_path: Path) -> None:
+    for name, first in (("0", "speeds"), ("1", "dummy")):
+        about = {
+            "adaptive": {"first": first},
+            "algo": {"first": "${adaptive.first}", "x": "${algo.y}", "y": "${algo.x}"},
+        }
+        write_run(tmp_path / name, "adaptive", typed=[f"adaptive.first={first}"], config=about)
+    rows = json.loads(unpacked(page_of(tmp_path), "data"))["differences"]
+    assert ["algo.first", "speeds", "dummy"] in rows
+    assert not [row for row in rows if row[0] in ("algo.x", "algo.y")]  # a circle stays what it is
+
+
+def test_runs_without_a_target_say_nothing_of_reaching_it(tmp_path: Path) -> None:
+    for algo in ("flex", "vafl"):
+        write_run(tmp_path / algo, algo, summary={"target": None})
+    report = make_report([tmp_path], Wanted())
+    table = make_table(report.results, report.papers)
+    assert table.header == ("dataset", "algo", "runs", "final test_top1")
+    assert [cell.text for cell in table.rows[0]][2:] == ["1", "0.9500"]
+    page = make_page(report, table)
+    assert "no target" not in page.partition("<footer>")[0]
+    assert "reach the target" not in page
+    assert not json.loads(unpacked(page, "data"))["targets"]
+
+
+def test_the_table_says_how_far_apart_evaluations_are(page: str, tmp_path: Path) -> None:
+    assert "time to target is read at evaluations, which are 20 to 64 units apart" in page
+    write_run(tmp_path / "0")
+    report = make_report([tmp_path], Wanted())
+    assert "read at evaluations, which are 60 units apart; best" in make_table(report.results, report.papers).legend
+
+
+def test_swept_keys_are_columns_of_all_runs_and_values_to_filter_by(tmp_path: Path) -> None:
+    for timeout in (10, 20):
+        write_run(tmp_path / str(timeout), typed=[f"timeout={timeout}"], config={"timeout": timeout})
+    page = page_of(tmp_path)
+    assert '<th scope="col">timeout</th>' in page
+    assert page.count('<td data-label="timeout">10</td>') == 1
+    data = json.loads(unpacked(page, "data"))
+    assert data["columns"] == ["dataset", "algo", "timeout"]
+    assert [run["values"][2] for run in data["runs"]] == ["10", "20"]

@@ -52,7 +52,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "proximal": {"optimizer": {**SGD, "proximal": 0.1}},
     "rates inside the round": {"optimizer": {**SGD, "local_rates": [1.0, 0.5]}},
     "video and audio differ": {"parties": {"audio": {"optimizer": {"momentum": 0.9}}}},
-    "not a number": {"parties": {"text": {"optimizer": {"momentum": "${optimizer.momentum}"}}}},
+    "not a number": {"parties": {"text": {"optimizer": {"momentum": "${oc.env:MOMENTUM}"}}}},
 }
 
 

@@ -99,6 +99,7 @@ class SummaryObserver(Observer):
             **({"classes": list(classes)} if (classes := x.shared.outline.task.classes) else {}),
             "metric": x.target.metric,
             "final": self._final(),
+            "final_round": self._last_eval.round if self._last_eval else None,
             "target": x.target.value,
             "time_to_target": reached.sim_time if reached else None,
             "rounds_to_target": reached.round if reached else None,
@@ -162,7 +163,7 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
         ("parties", str(summary["num_parties"])),
         ("rounds", f"{summary['rounds']:,}"),
         (_time_name(summary["time_unit"]), f"{summary['sim_time']:,.6g}"),
-        *((key.replace("_", " "), "-" if value is None else f"{value:.4f}") for key, value in summary["final"].items()),
+        *_final_rows(summary),
         *_target_rows(summary),
         *_absence_rows(summary),
         ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
@@ -173,6 +174,15 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
     for name, value in rows:
         table.add_row(name, value)
     return table
+
+
+def _final_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the last metrics, and of which round they are if that is not the last."""
+    at = "" if summary["final_round"] == summary["rounds"] else f" at round {summary['final_round']:,}"
+    return [
+        (f"{key.replace('_', ' ')}{at}", "-" if value is None else f"{value:.4f}")
+        for key, value in summary["final"].items()
+    ]
 
 
 def _time_name(unit: str) -> str:

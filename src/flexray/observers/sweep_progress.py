@@ -14,6 +14,9 @@ from flexray.messages import Record, RoundRecord, Started
 from flexray.observers.base import Observer
 from flexray.observers.terminal import progress_columns
 
+ALMOST = 0.999
+"""Part of a job that is done with its last round; a job counts when it has ended."""
+
 log = logging.getLogger("flexray")
 
 
@@ -46,10 +49,10 @@ class SweepProgress(Observer):
         if isinstance(record, Started):
             self._rounds = record.rounds
         elif isinstance(record, RoundRecord) and self._rounds:
-            self._show(self._done + record.round / self._rounds)
+            self._show(self._done + min(record.round / self._rounds, ALMOST))
 
     def job_ended(self) -> None:
-        """Count a job, also one that failed, and tell how long the others will take if they are like those before."""
+        """Count a job, also one that failed but none that was interrupted, and say how long the others will take."""
         self._done += 1
         self._rounds = None
         self._show(self._done)
@@ -61,10 +64,9 @@ class SweepProgress(Observer):
         return f"{self._done}" if self._total is None else f"{self._done} of {self._total}"
 
     def _left(self) -> str:
-        if self._total is None or self._done >= self._total:
+        if self._done == self._total:
             return ""
-        each_s = (self._now() - self._started_s) / self._done
-        return f"; about {timedelta(seconds=round(each_s * (self._total - self._done)))} left"
+        return left(self._done, self._total, self._now() - self._started_s)
 
     def _show(self, done: float) -> None:
         if self.bars is not None and self._task is not None:
@@ -74,6 +76,13 @@ class SweepProgress(Observer):
         """Take the bars away."""
         if self.bars is not None:
             self.bars.stop()
+
+
+def left(done: int, total: int | None, took_s: float) -> str:
+    """Return how long the other jobs will take if they are like those before, in words after a semicolon."""
+    if total is None or not 0 < done < total:
+        return ""
+    return f"; about {timedelta(seconds=round(took_s / done * (total - done)))} left"
 
 
 def count_jobs(arguments: Iterable[str]) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ MARKS = ("summary.json", "rounds.csv", ".hydra/config.yaml")
 LAST_FILE = "configuration.json"
 """A run writes it after its summary, and removes it when it goes on."""
 NOTHING = np.empty(0)
+REFERENCE = re.compile(r"\$\{([\w.-]+)\}")
+MAX_REFERENCES = 10
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
@@ -61,7 +64,7 @@ def read_run(folder: Path, name: str) -> Run:
             raise RunFolderError(".hydra: is a link; expected a plain folder of its own")
         config_file = folder / ".hydra" / "config.yaml"
         if config_file.exists():
-            run = replace(run, config=flatten(read_yaml(config_file)), **_chosen(folder))
+            run = replace(run, config=_resolved(flatten(read_yaml(config_file))), **_chosen(folder))
         summary = read_json(folder / "summary.json") if (folder / "summary.json").exists() else None
         if summary is None or _goes_on(folder, summary):
             run = _read_rows(replace(run, summary=_planned(run)), UNFINISHED)
@@ -78,6 +81,23 @@ def read_run(folder: Path, name: str) -> Run:
         return run
     except RunFolderError as error:
         return replace(run, status=DAMAGED, fault=" ".join(str(error).split()))
+
+
+def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a flat configuration in which a value such as ``${adaptive.first}`` is that of the other key.
+
+    Any other interpolation stays the text that it is; nothing grows, so that nothing can grow without end.
+    """
+    return {key: _referred(value, config) for key, value in config.items()}
+
+
+def _referred(value: Any, config: Mapping[str, Any]) -> Any:
+    for _ in range(MAX_REFERENCES):
+        found = REFERENCE.fullmatch(value) if isinstance(value, str) else None
+        if found is None or found[1] not in config:
+            break
+        value = config[found[1]]
+    return value
 
 
 def _goes_on(folder: Path, summary: Mapping[str, Any]) -> bool:
@@ -107,12 +127,13 @@ def _chosen(folder: Path) -> dict[str, Any]:
     runtime, overrides = node.get("runtime"), node.get("overrides")
     choices = runtime.get("choices") if isinstance(runtime, dict) else None
     task = overrides.get("task") if isinstance(overrides, dict) else None
-    typed = [str(t).partition("=")[0].lstrip("+~") for t in task] if isinstance(task, list) else []
-    named = choices.items() if isinstance(choices, dict) else ()
-    return {
-        "choices": {str(k): str(v) for k, v in named if "/" not in str(k) and v is not None},
-        "typed": tuple(typed),
-    }
+    return chosen_and_typed(choices if isinstance(choices, dict) else {}, task if isinstance(task, list) else [])
+
+
+def chosen_and_typed(choices: Mapping[Any, Any], task: Iterable[Any]) -> dict[str, Any]:
+    """Return what Hydra notes of a job, as a run has it: the choices in groups and the keys that were typed."""
+    named = {str(k): str(v) for k, v in choices.items() if "/" not in str(k) and v is not None}
+    return {"choices": named, "typed": tuple(str(t).partition("=")[0].lstrip("+~") for t in task)}
 
 
 def _planned(run: Run) -> dict[str, Any]:

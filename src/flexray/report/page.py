@@ -11,16 +11,18 @@ import functools
 import gzip
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from string import Template
 from typing import Any
 
 from flexray.report.contents import Report
+from flexray.report.grouping import NAMES, all_values, shown
 from flexray.report.payload import payload
-from flexray.report.runs import DAMAGED, Run
+from flexray.report.runs import DAMAGED
 from flexray.report.schedule import read_schedule
-from flexray.report.tables import Cell, Table
+from flexray.report.slowest import select
+from flexray.report.tables import Cell, Table, has_target, ordered_columns, reading_of
 
 SCRIPTS = ("unpack.js", "numbers.js", "table.js", "figures.js", "curves.js", "schedule.js", "page.js")
 MAX_DATA = 2_700_000
@@ -35,8 +37,10 @@ def make_page(report: Report, table: Table) -> str:
         script="\n".join(_asset(name) for name in SCRIPTS),
         summary=_summary(report),
         warnings=_warnings(report.warnings),
+        title="What it took to reach the target" if has_target(report.results) else "What came out",
+        hint=_hint(report),
         table=_table(table),
-        runs=_runs(report.runs),
+        runs=_runs(report),
         data=_data(report),
         plotly=_plotly(),
     )
@@ -58,10 +62,10 @@ def _packed(content: bytes, level: int = 9) -> str:
 
 
 def _data(report: Report) -> str:
-    schedules = {id(run): read_schedule(run) for run in report.runs if run.status != DAMAGED}
+    chosen = {id(run): select(run, read_schedule(run)) for run in report.runs if run.status != DAMAGED}
     rounds = MAX_ROUNDS
     while True:
-        content = payload(report, schedules, rounds)
+        content = payload(report, chosen, rounds)
         packed = _packed(json.dumps(content, separators=(",", ":"), allow_nan=False).encode(), 6)
         if len(packed) <= MAX_DATA or not rounds:
             return packed
@@ -109,6 +113,13 @@ def _table(table: Table) -> str:
     )
 
 
+def _hint(report: Report) -> str:
+    words = ["Mean ± sample standard deviation over seeds", "<b>bold</b>: best of its setting"]
+    if has_target(report.results):
+        words += ["--: not every run reached the target, so there is no mean", _text(reading_of(report.results))]
+    return "; ".join(filter(None, words))
+
+
 def _strong(cell: Cell) -> str:
     return f"<strong>{_text(cell.text)}</strong>" if cell.best else _text(cell.text)
 
@@ -117,17 +128,21 @@ def _numeric(place: int, table: Table) -> str:
     return ' class="number"' if place >= table.numeric else ""
 
 
-def _runs(runs: Iterable[Run]) -> str:
-    titles = ("run", "state", "algorithm", "dataset", "seed", "rounds", "data", "wall s")
-    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
+def _runs(report: Report) -> str:
+    columns = [c for c in ordered_columns(report.results) if c not in (*NAMES, "seed")]
+    titles = ("run", "state", "algorithm", "dataset", *columns, "seed", "rounds", "data", "wall s")
+    head = "".join(f'<th scope="col">{_text(title)}</th>' for title in titles)
     rows = []
-    for run in runs:
+    for run in report.runs:
         wall_s = run.summary.get("wall_s")
         wall = f"{wall_s:.1f}" if isinstance(wall_s, float) else ""
         state = f"{run.status}: {run.fault}" if run.fault else run.status
         source = f"{run.text('data_source')}{', SYNTHETIC' if run.synthetic else ''}"
-        values = (run.name, state, run.text("algo"), run.text("dataset"), run.seed, f"{run.length:,}", source, wall)
-        cells = "".join(f'<td data-label="{t}">{_text(v)}</td>' for t, v in zip(titles, values, strict=True))
+        known = all_values(run)
+        swept = [shown(known[c]) if c in known else "?" for c in columns]
+        names = (run.name, state, run.text("algo"), run.text("dataset"), *swept, run.seed)
+        values = (*names, f"{run.length:,}", source, wall)
+        cells = "".join(f'<td data-label="{_text(t)}">{_text(v)}</td>' for t, v in zip(titles, values, strict=True))
         rows.append(f'<tr class="{run.status}">{cells}</tr>')
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 

@@ -8,53 +8,63 @@ from typing import Any
 
 from flexray.metrics import lower_is_better
 from flexray.report.contents import Report
+from flexray.report.curves import AXES
 from flexray.report.grouping import all_values, differing, is_setting, shown
-from flexray.report.plots import label, method, settings_of
+from flexray.report.looks import decided_early, label, looks, method, settings_of
 from flexray.report.published import SOURCE
 from flexray.report.runs import DAMAGED, FloatArray, Run
-from flexray.report.schedule import Schedule, short
-from flexray.report.tables import goal, ordered_columns, paper_text, versions
+from flexray.report.schedule import short
+from flexray.report.slowest import Selection
+from flexray.report.tables import goal, has_target, ordered_columns, paper_text, versions
 
 MAX_CHANGES = 2000
 """Changes of tau or rate that are drawn per participant and run; the page says if there were more."""
 
 
-def payload(report: Report, schedules: dict[int, Schedule | None], max_rounds: int) -> dict[str, Any]:
+def payload(report: Report, shown_of: dict[int, Selection], max_rounds: int) -> dict[str, Any]:
     """Return the page's data.
 
     Args:
         report: What to show.
-        schedules: Of the runs that have one, by the run's id().
+        shown_of: Whom to show of each run that can be read, by the run's id().
         max_rounds: Rounds of each schedule to show.
     """
     places = {id(run): g for g, group in enumerate(report.groups) for run in group.runs}
     counted = {id(run) for group in report.groups for run in group.counted}
-    titles = {id(g): title for title, groups in settings_of(report.results).items() for g in groups}
+    titles = {id(g): title for title, groups in settings_of(report.groups).items() for g in groups}
     columns = ordered_columns(report.results)
     groups = [
         {
             "label": label(group),
             "method": method(group),
+            "look": [look.hue, look.dash, look.mark],
             "setting": titles[id(group)],
             "values": [group.values[c] for c in columns],
             "notes": list(result.notes),
             "paper": paper_text(paper),
         }
-        for group, result, paper in zip(report.groups, report.results, report.papers, strict=True)
+        for group, look, result, paper in zip(
+            report.groups, looks(report.groups), report.results, report.papers, strict=True
+        )
     ]
     runs = []
     for run in report.runs:
-        about = _about(run)
+        about = _about(run, shown_of.get(id(run), Selection((), None)), max_rounds)
+        values = all_values(run)
+        about["values"] = [shown(values[c]) if c in values else "?" for c in columns]
         about |= {"group": places.get(id(run), -1), "counted": id(run) in counted}
-        schedule = schedules.get(id(run))
-        about["schedule"] = schedule.packed(max_rounds) if schedule else None
         runs.append(about)
+    early = {
+        title: {axis: decided_early(members, axis) for axis in AXES}
+        for title, members in settings_of(report.groups).items()
+    }
     return {
         "columns": columns, "groups": groups, "runs": runs, "differences": _differences(report), "source": SOURCE,
+        "early": early, "targets": has_target(report.results),
     }  # fmt: skip
 
 
-def _about(run: Run) -> dict[str, Any]:
+def _about(run: Run, selection: Selection, max_rounds: int) -> dict[str, Any]:
     found, series = run.reached(), run.series
     readable = run.status != DAMAGED
     return {
@@ -76,11 +86,14 @@ def _about(run: Run) -> dict[str, Any]:
         "rounds": run.length,
         "time": short(float(series.time_r[-1])) if series and run.length else None,
         "versions": versions(run),
-        "names": run.names,
+        "names": [run.names[k] for k in selection.places],
+        "shown": selection.words,
+        "speeds": [selection.header, *selection.rows] if selection.rows else None,
+        "schedule": selection.schedule.packed(max_rounds) if selection.schedule else None,
         "evals": _evals(run) if readable else None,
         "turns": bool(series and series.by_turns),
-        "tau": _changes(series.tau_rp, series.by_turns) if readable and series else None,
-        "lr": _changes(series.lr_rp, False) if readable and series else None,
+        "tau": _changes(series.tau_rp, selection.places, series.by_turns) if readable and series else None,
+        "lr": _changes(series.lr_rp, selection.places, False) if readable and series else None,
     }
 
 
@@ -99,10 +112,10 @@ def _numbers(values: FloatArray, digits: int) -> list[float | None]:
     return [short(v, digits) if math.isfinite(v) else None for v in values.tolist()]
 
 
-def _changes(values_rp: Sequence[Sequence[float]], by_turns: bool) -> list[list[list[float]]]:
-    """Return per participant the rounds (1-based) in which its value changed, and the values; last the final round."""
+def _changes(values_rp: Sequence[Sequence[float]], places: Sequence[int], by_turns: bool) -> list[list[list[float]]]:
+    """Return per participant shown the rounds (1-based) in which its value changed, and the values."""
     result = []
-    for k in range(len(values_rp[0]) if values_rp else 0):
+    for k in places if values_rp else ():
         rounds: list[float] = []
         values: list[float] = []
         for place, row in enumerate(values_rp):

@@ -11,20 +11,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexray.errors import DataError
-from flexray.report.curves import band, curve
-from flexray.report.grouping import Group, is_setting
+from flexray.legends import legend_below, plain, wrap_title
+from flexray.report.curves import Band, band, curve
+from flexray.report.grouping import Group
+from flexray.report.looks import Look, decided_early, label, looks, settings_of
 from flexray.report.statistics import Result
 from flexray.report.tables import goal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 FORMATS = ("svg", "png", "pdf")
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#666666")
-"""Told apart by most colour-blind readers (Okabe and Ito); groups beyond them get other line styles."""
-STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#8c6bb1", "#56b4e9", "#666666")
+"""Told apart by most colour-blind readers (Okabe and Ito), the two kinds of blue far apart."""
+STYLES: tuple[Any, ...] = (
+    "-", (0, (5, 2)), (0, (1.2, 1.4)), (0, (5, 2, 1.2, 2)), (0, (9, 3)), (0, (9, 2, 1.2, 2, 1.2, 2)),
+)  # fmt: skip
+MARKS = ("", "o", "s", "^", "D", "v", "P", "X")
+SEGMENT = 4.0
+"""Line widths that each of several equal lines is seen for in turn."""
 UNDATED = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
 LOSS = "train_loss"
+
+Entry = tuple[str, str | None, "Line2D"]
+"""Of a legend: a name, the first of those whose line is the same, and the line that is shown beside."""
 
 
 def draw_all(results: Sequence[Result], folder: Path, axes: Sequence[str], formats: Sequence[str]) -> Iterator[Path]:
@@ -35,53 +47,18 @@ def draw_all(results: Sequence[Result], folder: Path, axes: Sequence[str], forma
     """
     import matplotlib
 
+    groups = [result.group for result in results]
     # Texts stay texts in SVG, which makes files small; the ids are the same every time.
     with matplotlib.rc_context({"svg.hashsalt": "flexray", "svg.fonttype": "none", "font.size": 9}):
         for name, metric in (("target", None), (LOSS, LOSS)):
             for axis in axes:
-                yield from _draw(results, metric, axis, [folder / f"{name}_by_{axis}.{form}" for form in formats])
+                yield from _draw(groups, metric, axis, [folder / f"{name}_by_{axis}.{form}" for form in formats])
 
 
-def settings_of(results: Sequence[Result]) -> dict[str, list[Group]]:
-    """Return the groups of each setting, by a title that says what differs between settings."""
-    keys = [key for key in results[0].group.values if is_setting(key)]
-    keys = [k for k in keys if len({r.group.values[k] for r in results}) > 1] or ["dataset"]
-    found: dict[str, list[Group]] = {}
-    for result in results:
-        found.setdefault(result.group.label(keys), []).append(result.group)
-    return found
-
-
-def method(group: Group) -> str:
-    """Return what tells a group from the others of its setting; it looks the same in all settings."""
-    return group.label([key for key in group.values if not is_setting(key)])
-
-
-def label(group: Group) -> str:
-    """Return a group's method, and whether its data were generated."""
-    return method(group) + (" (synthetic)" if group.synthetic else "")
-
-
-def _draw(results: Sequence[Result], metric: str | None, axis: str, paths: Sequence[Path]) -> Iterator[Path]:
-    from matplotlib.figure import Figure
-
-    panels = settings_of(results)
-    looks = {name: (COLOURS[k % len(COLOURS)], STYLES[k // len(COLOURS) % len(STYLES)])
-             for k, name in enumerate(dict.fromkeys(method(r.group) for r in results))}  # fmt: skip
-    across = min(3, len(panels))
-    down = math.ceil(len(panels) / across)
-    picture = Figure(figsize=(max(5.2, 3.4 * across), 3.0 * down + 0.5), layout="constrained")
-    grid = picture.subplots(down, across, squeeze=False)
-    drawn = [
-        _panel(axes, groups, title, metric, axis, looks)
-        for axes, (title, groups) in zip(grid.flat, panels.items(), strict=False)
-    ]
-    for axes in list(grid.flat)[len(panels) :]:
-        axes.set_visible(False)
-    if not any(drawn):
+def _draw(groups: Sequence[Group], metric: str | None, axis: str, paths: Sequence[Path]) -> Iterator[Path]:
+    picture = draw(groups, metric, axis)
+    if picture is None:
         return
-    handles = {text: line for axes in grid.flat for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
-    picture.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, frameon=False)
     picture.draw_without_rendering()
     picture.set_layout_engine("none")  # the layout is found once, not for every format
     for path in paths:
@@ -92,38 +69,85 @@ def _draw(results: Sequence[Result], metric: str | None, axis: str, paths: Seque
         yield path
 
 
-def _panel(
-    axes: Axes, groups: Sequence[Group], title: str, metric: str | None, axis: str, looks: dict[str, tuple[str, Any]]
-) -> bool:
-    """Draw the groups of one setting; return whether there was anything to draw."""
+def draw(groups: Sequence[Group], metric: str | None, axis: str) -> Figure | None:
+    """Return the figure of a metric (None: the target's) over an axis; None if there is nothing to draw."""
+    from matplotlib.figure import Figure
+
+    panels = settings_of(groups)
+    known = {id(group): look for group, look in zip(groups, looks(groups), strict=True)}
+    across = min(3, len(panels))
+    down = math.ceil(len(panels) / across)
+    picture = Figure(figsize=(max(5.2, 3.4 * across), 3.0 * down), layout="constrained")
+    grid = picture.subplots(down, across, squeeze=False)
+    entries: list[Entry] = []
+    for axes, (title, members) in zip(grid.flat, panels.items(), strict=False):
+        entries += _panel(axes, members, metric, axis, known)
+        axes.set_title(wrap_title(picture, title, 0.85 / across, "medium"), fontsize="medium")
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_visible(False)
+    if not any(axes.lines for axes in grid.flat):
+        return None
+    handles = _words(entries)
+    legend_below(picture, list(handles.values()), list(handles), handlelength=3.2)
+    return picture
+
+
+def _panel(axes: Axes, groups: Sequence[Group], metric: str | None, axis: str, known: dict[int, Look]) -> list[Entry]:
+    """Draw the groups of one setting and return what the legend has to say."""
     run = groups[0].runs[0]
     name = metric or run.metric
-    drawn = False
+    bands: list[tuple[Group, Band]] = []
     for group in groups:
-        colour, style = looks[method(group)]
-        curves = [found for member in group.counted if (found := curve(member, name, axis))]
-        mean = band(curves)
-        if mean is None:
-            continue
-        drawn = True
-        scale = 1e-6 if axis == "bytes" else 1.0
-        x = mean.x_g * scale
-        line = {"color": colour, "linestyle": style, "linewidth": 1.3, "drawstyle": "steps-post"}
-        axes.plot(x, mean.mean_g, label=plain(label(group)), **line)
-        if mean.std_g is not None:
-            low, high = mean.mean_g - mean.std_g, mean.mean_g + mean.std_g
-            axes.fill_between(x, low, high, step="post", color=colour, alpha=0.18, linewidth=0)
-    if metric is None and run.target is not None:
-        axes.axhline(run.target, color="#888888", linewidth=0.8, linestyle=(0, (1, 2)), label=plain(goal(run)))
+        mean = band([found for member in group.counted if (found := curve(member, name, axis))])
+        if mean is not None:
+            bands.append((group, mean))
+    entries = _lines(axes, bands, 1e-6 if axis == "bytes" else 1.0, known)
+    if bands and metric is None and run.target is not None:
+        line = axes.axhline(run.target, color="#888888", linewidth=0.8, linestyle=(0, (1, 2)))
+        entries.append((goal(run), None, line))
     unit = {"time": f"time ({run.time_unit})", "rounds": "rounds", "bytes": "sent (MB)"}[axis]
     axes.set(xlabel=unit, ylabel=plain(name))
-    axes.set_title(plain(title), fontsize="medium")
     axes.locator_params(nbins=5)
+    if bands and decided_early(groups, axis):
+        axes.set_xscale("log")  # the start, at 0, is not on it
+        axes.xaxis.set_major_formatter("{x:,g}")
     axes.grid(color="#dddddd", linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    return drawn
+    return entries
 
 
-def plain(text: str) -> str:
-    """Return a text in which matplotlib finds no formula."""
-    return text.replace("$", r"\$")
+def _lines(axes: Axes, bands: Sequence[tuple[Group, Band]], scale: float, known: dict[int, Look]) -> list[Entry]:
+    """Draw a line per group; where several are equal, each is seen for a stretch in turn."""
+    from matplotlib.lines import Line2D
+
+    contents = [mean.x_g.tobytes() + mean.mean_g.tobytes() for _, mean in bands]
+    entries: list[Entry] = []
+    for (group, mean), content in zip(bands, contents, strict=True):
+        equal = [label(other) for (other, _), there in zip(bands, contents, strict=True) if there == content]
+        place = equal.index(label(group))
+        style = _style(known[id(group)], len(mean.x_g))
+        entries.append((label(group), equal[0] if place else None, Line2D([], [], **{**style, "markevery": 1})))
+        if len(equal) > 1:
+            style["linestyle"] = (SEGMENT * (len(equal) - place), (SEGMENT, SEGMENT * (len(equal) - 1)))
+        x = mean.x_g * scale
+        axes.plot(x, mean.mean_g, drawstyle="steps-post", **style)
+        if mean.std_g is not None:
+            low, high = mean.mean_g - mean.std_g, mean.mean_g + mean.std_g
+            axes.fill_between(x, low, high, step="post", color=style["color"], alpha=0.18, linewidth=0)
+    return entries
+
+
+def _style(look: Look, points: int) -> dict[str, Any]:
+    mark = MARKS[1 + (look.mark - 1) % (len(MARKS) - 1)] if look.mark else ""
+    line = {"color": COLOURS[look.hue], "linestyle": STYLES[look.dash], "linewidth": 1.3}
+    return {**line, "marker": mark, "markersize": 3.5, "markevery": max(1, points // 12)}
+
+
+def _words(entries: Sequence[Entry]) -> dict[str, Line2D]:
+    """Return the lines of a legend by their words, which say what is the same in all panels."""
+    found: dict[str, Line2D] = {}
+    for name, _, line in entries:
+        same = {other for again, other, _ in entries if again == name}
+        words = f"{name} (same as {same.pop()})" if len(same) == 1 and None not in same else name
+        found.setdefault(words, line)
+    return found

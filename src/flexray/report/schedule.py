@@ -38,6 +38,10 @@ class Lane:
     gaps: list[float]
     lengths: list[float]
 
+    def total(self, kind: str) -> float:
+        """Return how long all spans of a kind, given by its letter, are together."""
+        return sum(length for letter, length in zip(self.kinds, self.lengths, strict=True) if letter == kind)
+
     def packed(self, max_rounds: int) -> dict[str, Any]:
         """Return the spans of the first rounds; rounds as steps from the one before."""
         end = int(np.searchsorted(self.rounds, max_rounds, side="right"))
@@ -52,11 +56,15 @@ class Schedule:
     kinds: tuple[str, ...]
     lanes: tuple[Lane, ...]
 
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are."""
+        return max((lane.rounds[-1] for lane in self.lanes if lane.rounds), default=0)
+
     def packed(self, max_rounds: int) -> dict[str, Any]:
         """Return all for the page, cut after ``max_rounds``, which the page says."""
-        last = max((lane.rounds[-1] for lane in self.lanes if lane.rounds), default=0)
         lanes = [lane.packed(max_rounds) for lane in self.lanes]
-        return {"kinds": list(self.kinds), "lanes": lanes, "shown": min(max_rounds, last), "rounds": last}
+        return {"kinds": list(self.kinds), "lanes": lanes, "shown": min(max_rounds, self.rounds), "rounds": self.rounds}
 
 
 def read_schedule(run: Run) -> Schedule | None:

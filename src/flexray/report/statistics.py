@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from flexray.metrics import lower_is_better
 from flexray.report.grouping import Group
@@ -114,6 +115,18 @@ def _notes(group: Group, reached: Sequence[Reached]) -> list[str]:
     if len(lengths) > 1:
         notes.append(f"runs of different length: {lengths[0]:,} to {lengths[-1]:,} rounds")
     return notes
+
+
+def evaluations_apart(times: Sequence[float]) -> float | None:
+    """Return how far apart evaluations at these times usually are; None for fewer than two."""
+    return statistics.median(b - a for a, b in pairwise(times)) if len(times) > 1 else None
+
+
+def reading(gaps: Sequence[float], unit: str) -> str:
+    """Say how far apart evaluations are, run by run, since no time to target is known better."""
+    low, high = number(min(gaps)), number(max(gaps))
+    apart = low if low == high else f"{low} to {high}"
+    return f"time to target is read at evaluations, which are {apart} {unit} apart"
 
 
 def _named(runs: Sequence[object]) -> str:

@@ -11,7 +11,7 @@ from flexray.metrics import lower_is_better
 from flexray.report.grouping import is_setting
 from flexray.report.published import SOURCE, Published
 from flexray.report.runs import Run
-from flexray.report.statistics import MEASURES, Result, Spread, with_deviation
+from flexray.report.statistics import MEASURES, Result, Spread, evaluations_apart, reading, with_deviation
 
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -42,6 +42,7 @@ class Table:
         starts: Rows with which a new setting begins, but for the first.
         numeric: From which column on there are numbers.
         notes: Footnotes.
+        legend: What the figures are.
     """
 
     header: tuple[str, ...]
@@ -49,6 +50,7 @@ class Table:
     starts: frozenset[int]
     numeric: int
     notes: tuple[str, ...]
+    legend: str
 
 
 def make_table(results: Sequence[Result], papers: Sequence[Published | None]) -> Table:
@@ -65,13 +67,24 @@ def make_table(results: Sequence[Result], papers: Sequence[Published | None]) ->
             notes.append("; ".join(result.notes))
         names = [Cell(result.group.values[c]) for c in columns]
         names[-1] = Cell(names[-1].text + mark)
-        spreads = [Cell(_shown(m, result.spreads[m]), m in result.best) for m in MEASURES]
-        final = Cell(with_deviation(result.final, 4), "final" in result.best)
-        cells = (*names, spreads[0], Cell(f"{len(result.reached)}/{result.runs}"), *spreads[1:], final)
-        rows.append((*cells, *([Cell(paper_text(paper))] if beside else [])))
+        figures = _figures(result, has_target(results))
+        rows.append((*names, *figures, *([Cell(paper_text(paper))] if beside else [])))
         if place and results[place - 1].group.setting != result.group.setting:
             starts.append(place)
-    return Table(header, tuple(rows), frozenset(starts), len(columns), tuple(notes))
+    return Table(header, tuple(rows), frozenset(starts), len(columns), tuple(notes), _legend(results, beside))
+
+
+def has_target(results: Sequence[Result]) -> bool:
+    """Whether any run has a target, so that there is a time to it."""
+    return any(run.target is not None for r in results for run in r.group.runs)
+
+
+def _figures(result: Result, targets: bool) -> list[Cell]:
+    final = Cell(with_deviation(result.final, 4), "final" in result.best)
+    if not targets:
+        return [Cell(f"{result.runs}"), final]
+    spreads = [Cell(_shown(m, result.spreads[m]), m in result.best) for m in MEASURES]
+    return [spreads[0], Cell(f"{len(result.reached)}/{result.runs}"), *spreads[1:], final]
 
 
 def ordered_columns(results: Sequence[Result]) -> list[str]:
@@ -98,6 +111,8 @@ def _titles(results: Sequence[Result]) -> list[str]:
     to = f"to {goals.pop()}" if len(goals) == 1 else "to target"
     unit = units.pop() if len(units) == 1 else "units or seconds"
     final = f"final {metrics.pop()}" if len(metrics) == 1 else "final metric"
+    if not has_target(results):
+        return ["runs", final]
     return [f"time {to} ({unit})", "reached", "rounds", "MB", final]
 
 
@@ -118,7 +133,7 @@ def markdown(table: Table) -> str:
     lines.append(_pipe("---:" if k >= table.numeric else ":---" for k in range(len(table.header))))
     lines += [_pipe(f"**{_md(c.text)}**" if c.best else _md(c.text) for c in row) for row in table.rows]
     footer = [f"[{place + 1}] {_md(note)}." for place, note in enumerate(table.notes)]
-    return "\n".join(lines) + "\n\n" + "\n".join(f"{line}  " for line in [*footer, _md(_legend(table))]) + "\n"
+    return "\n".join(lines) + "\n\n" + "\n".join(f"{line}  " for line in [*footer, _md(table.legend)]) + "\n"
 
 
 def _pipe(cells: Iterable[str]) -> str:
@@ -140,7 +155,7 @@ def latex(table: Table) -> str:
     lines += [rf"% [{place + 1}] {' '.join(note.split())}" for place, note in enumerate(table.notes)]
     known = all(ord(c) <= LATIN for line in lines for c in line)
     needs = "" if known else "; XeLaTeX or LuaLaTeX and a font for the letters in it"
-    return "\n".join([rf"% needs \usepackage{{booktabs}}{needs}", *lines, f"% {_legend(table)}"]) + "\n"
+    return "\n".join([rf"% needs \usepackage{{booktabs}}{needs}", *lines, f"% {table.legend}"]) + "\n"
 
 
 def _ampersands(cells: Sequence[Cell] | Sequence[str]) -> str:
@@ -151,9 +166,19 @@ def _ampersands(cells: Sequence[Cell] | Sequence[str]) -> str:
     return " & ".join(texts) + r" \\"
 
 
-def _legend(table: Table) -> str:
-    text = "mean ± sample standard deviation over seeds; -- where not every run reached the target; best in bold"
-    return f"{text}; paper: {SOURCE}" if table.header[-1].startswith("paper") else text
+def _legend(results: Sequence[Result], beside: bool) -> str:
+    parts = ["mean ± sample standard deviation over seeds"]
+    if has_target(results):
+        parts += ["-- where not every run reached the target", *filter(None, [reading_of(results)])]
+    parts += ["best in bold", *([f"paper: {SOURCE}"] if beside else [])]
+    return "; ".join(parts)
+
+
+def reading_of(results: Sequence[Result]) -> str:
+    """Say how far apart the evaluations of the runs are; nothing if no run has two."""
+    runs = [run for r in results for run in r.group.counted]
+    gaps = [apart for run in runs if run.evals and (apart := evaluations_apart(run.evals.time_e.tolist())) is not None]
+    return reading(gaps, " or ".join(sorted({run.time_unit for run in runs}))) if gaps else ""
 
 
 def groups_csv(results: Sequence[Result], papers: Sequence[Published | None]) -> str:

@@ -1,36 +1,44 @@
 // Curves over time, rounds or bytes: mean and deviation of each group, or every run.
-const DASHES = ["solid", "dash", "dot", "dashdot"];
-
 function showCurves(data, chosen) {
   const setting = document.getElementById("curve-setting").value;
   const metric = document.getElementById("curve-metric").value;
   const over = document.getElementById("curve-axis").value;
   const each = document.getElementById("curve-runs").checked;
-  const traces = [], lines = [];
+  const means = [], edges = [], lines = [];
   data.groups.forEach((group, g) => {
     if (group.setting !== setting) return;
     const runs = chosen.filter((run) => run.group === g && run.evals && metric in run.evals.y);
-    const look = { color: colour(`--c${data.looks[g] % 8}`), dash: DASHES[Math.floor(data.looks[g] / 8) % 4] };
-    if (each) traces.push(...runs.map((run, k) => runTrace(run, metric, over, look, group, k === 0)));
+    if (each) means.push(...runs.map((run, k) => runTrace(run, metric, over, group, k === 0)));
     const mean = band(runs.filter((run) => run.counted).map((run) => curveOf(run, metric, over)));
     if (!mean) return;
     lines.push([group.label, mean]);
-    if (!each) traces.push(...bandTraces(mean, look, group));
+    if (each) return;
+    means.push(meanTrace(mean, group));
+    edges.push(...edgeTraces(mean, group));
   });
-  const unit = chosen.find((run) => run.group >= 0 && data.groups[run.group].setting === setting)?.unit ?? "units";
-  const title = { time: `simulated time (${unit})`, rounds: "rounds", bytes: "sent (MB)" }[over];
-  const goal = chosen.find((run) => run.metric === metric && run.target !== null && run.group >= 0 && data.groups[run.group].setting === setting);
+  const here = chosen.filter((run) => run.group >= 0 && data.groups[run.group].setting === setting);
+  const title = { time: `simulated time (${here[0]?.unit ?? "units"})`, rounds: "rounds", bytes: "sent (MB)" }[over];
+  const goal = here.find((run) => run.metric === metric && run.target !== null);
+  const traces = [...edges, ...(each ? means : separate(means))];
   const more = {
-    xaxis: axis(title, { rangemode: "tozero" }),
+    xaxis: axis(title, isLog(data, setting, over) ? { type: "log" } : { rangemode: "tozero" }),
     yaxis: axis(metric, { type: document.getElementById("curve-log").checked ? "log" : "linear" }),
     hovermode: "closest",
-    height: window.innerWidth < 720 ? 400 : 460,
+    ...withLegend(document.getElementById("curves"), traces, window.innerWidth < 720 ? 270 : 330),
     shapes: goal ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal.target, y1: goal.target, line: { color: colour("--soft"), width: 1, dash: "dot" } }] : [],
-    annotations: goal ? [{ xref: "paper", x: 1, xanchor: "right", y: log(goal.target), yanchor: "top", showarrow: false, text: plain(goal.goal), font: { color: colour("--soft"), size: 12 } }] : [],
+    annotations: goal ? [{ xref: "paper", x: 0, xanchor: "left", y: log(goal.target), yanchor: "bottom", showarrow: false, text: plain(goal.goal), bgcolor: `${colour("--card")}cc`, font: { color: colour("--soft"), size: 12 } }] : [],
   };
   const words = lines.map(([name, mean]) => `${name} ends at ${shown(mean.points[mean.points.length - 1])}`);
   draw("curves", traces, more, `${metric} over ${title}: ${words.join("; ") || "nothing to show"}`);
   showCurvesTable(lines, title);
+}
+
+// As chosen, or where all is decided in the first tenth of the axis; the start, at 0, is not on it.
+function isLog(data, setting, over) {
+  const scale = document.getElementById("curve-scale").value;
+  const early = scale === "auto" && !!data.early[setting]?.[over];
+  document.getElementById("curve-hint").textContent = early ? "The axis is logarithmic, since all is decided in its first tenth." : "";
+  return early || scale === "log";
 }
 
 function log(value) {
@@ -42,25 +50,28 @@ function curveOf(run, metric, over) {
   return [over === "bytes" ? xs.map((x) => x / 1e6) : xs, run.evals.y[metric]];
 }
 
-function runTrace(run, metric, over, look, group, first) {
+function runTrace(run, metric, over, group, first) {
   const [x, y] = curveOf(run, metric, over);
   const state = run.counted ? "" : ` (${run.status}, not counted)`;
   return {
-    x, y, mode: "lines", line: { ...look, shape: "hv", width: 1.2, dash: run.counted ? look.dash : "dot" }, opacity: 0.85,
-    name: plain(group.label), legendgroup: plain(group.label), showlegend: first,
+    x, y, mode: "lines", line: { ...lineOf(group.look), shape: "hv", width: 1.2 }, opacity: run.counted ? 0.85 : 0.5,
+    name: group.label, legendgroup: plain(group.label), showlegend: first,
     hovertemplate: `${plain(group.label)}, seed ${plain(run.seed)}${plain(state)}<br>%{x}: %{y:.5g}<extra></extra>`,
   };
 }
 
-function bandTraces(mean, look, group) {
-  const name = plain(group.label);
+function meanTrace(mean, group) {
   const y = mean.points.map((p) => p && p.mean);
-  const line = { x: mean.x, y, mode: "lines", name, legendgroup: name, line: { ...look, shape: "hv", width: 2 }, customdata: mean.points.map((p) => shown(p)), hovertemplate: `${name}<br>%{x}: %{customdata}<extra></extra>` };
-  if (!mean.several) return [line];
-  const edge = { x: mean.x, mode: "lines", line: { width: 0, shape: "hv" }, legendgroup: name, showlegend: false, hoverinfo: "skip" };
+  const line = { ...lineOf(group.look), shape: "hv", width: 2 };
+  return { x: mean.x, y, line, ...marksOf(group.look), name: group.label, legendgroup: group.label, customdata: mean.points.map((p) => shown(p)), hovertemplate: `${plain(group.label)}<br>%{x}: %{customdata}<extra></extra>` };
+}
+
+function edgeTraces(mean, group) {
+  if (!mean.several) return [];
+  const edge = { x: mean.x, mode: "lines", line: { width: 0, shape: "hv" }, legendgroup: group.label, showlegend: false, hoverinfo: "skip" };
   const low = { ...edge, y: mean.points.map((p) => p && p.mean - p.std) };
-  const high = { ...edge, y: mean.points.map((p) => p && p.mean + p.std), fill: "tonexty", fillcolor: `${look.color}2e` };
-  return [low, high, line];
+  const high = { ...edge, y: mean.points.map((p) => p && p.mean + p.std), fill: "tonexty", fillcolor: `${colour(`--c${group.look[0]}`)}2e` };
+  return [low, high];
 }
 
 // At most 12 points of the axis, so that it can be read.

@@ -5,32 +5,43 @@ function distinct(values) {
 
 function prepare(data) {
   const settings = [...new Set(data.groups.map((g) => g.setting))];
-  const methods = [...new Set(data.groups.map((g) => g.method))];
   data.settings = data.groups.map((g) => settings.indexOf(g.setting));
-  data.looks = data.groups.map((g) => methods.indexOf(g.method));
   data.notes = data.groups.map((_, k) => k).filter((k) => data.groups[k].notes.length);
   data.several = settings.length > 1;
   return data;
 }
 
-function addChips(data, key, again) {
-  const box = document.getElementById(`filter-${key}`);
-  const values = key === "algo" ? [...new Set(data.runs.map((run) => run[key]))] : distinct(data.runs.map((run) => run[key]));
+// What runs are filtered by: {id, title, of}, where of(run) is the run's value.
+function filtersOf(data) {
+  const known = ["algo", "dataset", "seed"];
+  const swept = data.columns.map((title, k) => ({ id: `filter-column-${k}`, title, of: (run) => run.values[k] }));
+  const own = swept.filter((filter) => !known.includes(filter.title) && new Set(data.runs.map(filter.of)).size > 1);
+  for (const filter of own) {
+    const box = element("fieldset", { id: filter.id }, element("legend", { text: filter.title }));
+    document.getElementById("filter-seed").before(box);
+  }
+  return [...known.map((key) => ({ id: `filter-${key}`, title: key, of: (run) => run[key] })), ...own];
+}
+
+function addChips(data, filter, again) {
+  const box = document.getElementById(filter.id);
+  const isAlgo = filter.title === "algo";
+  const values = isAlgo ? [...new Set(data.runs.map(filter.of))] : distinct(data.runs.map(filter.of));
   for (const value of values) {
     const input = element("input", { type: "checkbox", value });
     input.checked = true;
     const mark = element("span", { text: value });
-    if (key === "algo") {
-      const places = new Set(data.runs.filter((run) => run.algo === value && run.group >= 0).map((run) => data.looks[run.group]));
-      if (places.size === 1) mark.prepend(element("i", { "aria-hidden": "true", style: { background: colourOf([...places][0]) } }));
+    if (isAlgo) {
+      const hues = new Set(data.runs.filter((run) => run.algo === value && run.group >= 0).map((run) => data.groups[run.group].look[0]));
+      if (hues.size === 1) mark.prepend(element("i", { "aria-hidden": "true", style: { background: `var(--c${[...hues][0]})` } }));
     }
     box.append(element("label", { class: "chip" }, input, mark));
   }
   box.addEventListener("change", again);
 }
 
-function checked(key) {
-  return new Set([...document.querySelectorAll(`#filter-${key} input:checked`)].map((input) => input.value));
+function checked(filter) {
+  return new Set([...document.querySelectorAll(`#${filter.id} input:checked`)].map((input) => input.value));
 }
 
 function options(id, entries, chosen) {
@@ -73,9 +84,10 @@ function offerRuns(data, chosen) {
 async function start() {
   const data = prepare(JSON.parse(await unpack("data")));
   let drawn = false;
+  const filters = filtersOf(data);
   const chosen = () => {
-    const [algos, datasets, seeds] = ["algo", "dataset", "seed"].map(checked);
-    return data.runs.filter((run) => algos.has(run.algo) && datasets.has(run.dataset) && seeds.has(run.seed));
+    const wanted = filters.map(checked);
+    return data.runs.filter((run) => filters.every((filter, k) => wanted[k].has(filter.of(run))));
   };
   const figures = () => {
     if (!drawn) return;
@@ -90,7 +102,7 @@ async function start() {
     offerRuns(data, runs);
     figures();
   };
-  for (const key of ["algo", "dataset", "seed"]) addChips(data, key, again);
+  for (const filter of filters) addChips(data, filter, again);
   addControls(data);
   addPaging(figures);
   document.getElementById("filters").addEventListener("submit", (event) => event.preventDefault());

@@ -21,12 +21,15 @@ function showSchedule(data, chosen) {
     const lanes = run.schedule.lanes.map((lane) => unpackLane(lane, run.schedule.kinds).filter((s) => s.round >= from && s.round <= to));
     drawSchedule(run, lanes);
     const cut = run.schedule.shown < run.rounds ? ` The page holds the first ${run.schedule.shown.toLocaleString("en-US")} of ${run.rounds.toLocaleString("en-US")} rounds; timeline.json of the run opens in Perfetto.` : "";
-    hint.textContent = `Run ${run.name}, ${run.turns ? "turns" : "rounds"} ${from} to ${to}.${cut}`;
+    const few = run.shown ? ` Shown: ${run.shown}.` : "";
+    hint.textContent = `Run ${run.name}, ${run.turns ? "turns" : "rounds"} ${from} to ${to}.${few}${cut}`;
   } else {
     draw("schedule", [], {}, "No schedule");
     document.getElementById("shares").replaceChildren();
     hint.textContent = `Run ${run.name} has no timeline.json that can be read.`;
   }
+  document.getElementById("speeds-box").hidden = !run.speeds;
+  if (run.speeds) document.getElementById("speeds").replaceChildren(plainTable(run.speeds[0], run.speeds.slice(1)));
   showPace(run, "tau", "local iterations");
   showPace(run, "lr", "learning rate");
   showPaceTable(run, from, to);
@@ -48,9 +51,9 @@ function chosenRounds(run) {
 
 function drawSchedule(run, lanes) {
   const looks = { compute: [colour("--compute"), ""], wait: [colour("--wait"), "/"], communicate: [colour("--communicate"), ""] };
-  const room = Math.floor(MAX_BARS / Math.max(1, lanes.length));
+  const most = Math.floor(MAX_BARS / Math.max(1, lanes.length));
   const traces = run.schedule.kinds.map((kind, k) => {
-    const spans = lanes.flatMap((lane, p) => lane.slice(0, room).filter((s) => s.kind === kind).map((s) => ({ ...s, p })));
+    const spans = lanes.flatMap((lane, p) => lane.slice(0, most).filter((s) => s.kind === kind).map((s) => ({ ...s, p })));
     const [fill, shape] = looks[kind] ?? [colour(`--c${k % 8}`), "x"];
     return {
       type: "bar", orientation: "h", name: plain(kind), base: spans.map((s) => s.start), x: spans.map((s) => s.length),
@@ -61,11 +64,16 @@ function drawSchedule(run, lanes) {
   }).filter((trace) => trace.x.length || trace.name in looks);
   const shares = sharesOf(run, lanes);
   const words = shares.map((row) => `${row[0]} ${run.schedule.kinds.map((kind, k) => `${kind} ${row[k + 1]}`).join(", ")}`).join("; ");
+  const plotHeight = Math.max(150, 34 * run.names.length);
+  const room = document.getElementById("schedule").clientWidth * 0.32;
   const more = {
-    barmode: "overlay", bargap: 0.25, height: Math.max(260, 110 + 34 * run.names.length),
+    barmode: "overlay", bargap: 0.25, height: plotHeight + 96,
     xaxis: axis(`simulated time (${run.unit})`),
-    yaxis: axis("", { autorange: "reversed", type: "category", categoryorder: "array", categoryarray: run.names.map(plain) }),
-    legend: { orientation: "h", y: 1.02, x: 0, yanchor: "bottom" }, margin: { l: 60, r: 12, t: 40, b: 44 },
+    yaxis: axis("", {
+      autorange: "reversed", type: "category", categoryorder: "array", categoryarray: run.names.map(plain),
+      tickvals: run.names.map(plain), ticktext: run.names.map((name) => plain(shortened(name, room))),
+    }),
+    legend: { orientation: "h", y: 1 + 8 / plotHeight, x: 0, yanchor: "bottom" }, margin: { l: 60, r: 12, t: 44, b: 52 },
   };
   draw("schedule", traces, more, `Schedule of ${run.name}: ${words}`);
   document.getElementById("shares").replaceChildren(plainTable(["participant", ...run.schedule.kinds, "units shown"], shares));
@@ -81,13 +89,14 @@ function sharesOf(run, lanes) {
 }
 
 function showPace(run, id, title) {
-  const traces = (run[id] ?? []).map(([rounds, values], p) => ({
-    x: [...rounds, run.rounds], y: [...values, values[values.length - 1]], mode: "lines", name: plain(run.names[p]),
-    line: { shape: "hv", width: p === run.names.length - 1 ? 2.5 : 1.8, color: colour(`--c${p % 8}`), dash: DASHES[Math.floor(p / 8) % 4] },
+  const last = run.names.length - 1;
+  const traces = separate((run[id] ?? []).map(([rounds, values], p) => ({
+    x: [...rounds, run.rounds], y: [...values, values[values.length - 1]], mode: "lines", name: run.names[p],
+    line: { shape: "hv", width: p === last ? 2.5 : 1.8, color: colour(`--c${p % 8}`), dash: DASHES[Math.floor(p / 8) % DASHES.length] },
     hovertemplate: `${plain(run.names[p])}<br>round %{x}: %{y:.5g}<extra></extra>`,
-  }));
+  })));
   const spans = (run[id] ?? []).map(([, values], p) => (values.length ? `${run.names[p]} ${Math.min(...values)} to ${Math.max(...values)}` : `${run.names[p]} none`));
-  const more = { height: 300, xaxis: axis(run.turns ? "turn" : "round"), yaxis: axis(title, { rangemode: "tozero" }) };
+  const more = { xaxis: axis(run.turns ? "turn" : "round"), yaxis: axis(title, { rangemode: "tozero" }), ...withLegend(document.getElementById(id), traces, 180) };
   draw(id, traces, more, `${title} of ${run.name} over rounds: ${spans.join("; ")}`);
 }
 

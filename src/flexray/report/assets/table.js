@@ -17,8 +17,18 @@ function plainTable(header, rows, numericFrom = 1) {
   return element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
 }
 
-function colourOf(place) {
-  return `var(--c${place % 8})`;
+// A short line as a group's lines look.
+function swatch([hue, dash, mark]) {
+  const make = (tag, options) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [key, value] of Object.entries(options)) made.setAttribute(key, value);
+    return made;
+  };
+  const box = make("svg", { class: "swatch", viewBox: "0 0 26 10", width: 26, height: 10, "aria-hidden": "true" });
+  box.style.color = `var(--c${hue})`;
+  box.append(make("line", { x1: 0, x2: 26, y1: 5, y2: 5, stroke: "currentColor", "stroke-width": 3, "stroke-dasharray": STROKES[dash] }));
+  if (mark) box.append(make("circle", { cx: 13, cy: 5, r: 4, fill: "currentColor" }));
+  return box;
 }
 
 function bestOf(outcomes, lower) {
@@ -56,16 +66,17 @@ function resultRow(data, line, best, longest, titles) {
   const cells = line.group.values.map((text) => element("td", {}, element("span", { text })));
   const named = cells[cells.length - 1].firstChild;
   cells[cells.length - 1].className = "name";
-  named.prepend(element("i", { class: "dot", "aria-hidden": "true", style: { background: colourOf(data.looks[line.place]) } }));
+  named.prepend(swatch(line.group.look));
   if (line.group.notes.length) {
     const text = String(data.notes.indexOf(line.place) + 1);
     named.append(element("a", { class: "note", href: "#notes", "aria-label": `note ${text}: ${line.group.notes.join("; ")}`, title: line.group.notes.join("; "), text }));
   }
   const megabytes = line.spreads[2] && { mean: line.spreads[2].mean / 1e6, std: line.spreads[2].std === null ? null : line.spreads[2].std / 1e6 };
+  const final = figure(shown(line.final, 4), best[3]);
   const time = figure(shown(line.spreads[0]), best[0]);
   if (line.spreads[0]) time.append(element("span", { class: "bar", "aria-hidden": "true", style: { width: `${(100 * line.spreads[0].mean) / longest}%` } }));
-  cells.push(time, figure(`${line.reached.length}/${line.runs.length}`), figure(shown(line.spreads[1]), best[1]));
-  cells.push(figure(shown(megabytes), best[2]), figure(shown(line.final, 4), best[3]));
+  if (data.targets) cells.push(time, figure(`${line.reached.length}/${line.runs.length}`), figure(shown(line.spreads[1]), best[1]), figure(shown(megabytes), best[2]), final);
+  else cells.push(figure(String(line.runs.length)), final);
   if (titles.length > cells.length) {
     cells.push(figure(line.group.paper));
     cells[cells.length - 1].classList.add("paper");
