@@ -92,10 +92,10 @@ class PictureData(Dataset):
             whole(f"dataset.{key}", getattr(self, key), at_least)
         for key in ("synthetic_train", "synthetic_test"):
             check_whole(key, getattr(self, key), 2)
-        if self.channels not in IMAGENET or isinstance(self.channels, bool):
+        if self.channels not in tuple(IMAGENET) or isinstance(self.channels, bool):
             raise ConfigError(f"dataset.channels: expected 1 or 3, got {self.channels!r}")
         for key, value, known in (("scale", self.scale, SCALES), ("worker_kind", self.worker_kind, READERS)):
-            if value not in known:
+            if value not in tuple(known):
                 raise ConfigError(f"dataset.{key}: unknown '{value}'{near_match(str(value), list(known))}")
         self._size = whole_pair("size", self.size if self.size is not None else 224 if self.path else 32)
         low, high = check_range("crop_scale", self.crop_scale)
