@@ -143,6 +143,7 @@ WORDS = {
     "labels_at=sever": "labels_at: unknown value 'sever'; did you mean 'server'?",
     "labels_at=upper_left": "labels_at: unknown value 'upper_left'; expected one of: all, server",
     "dtype=float16": "dtype: expected float32 or float64, got 'float16'",
+    "model.activation=[relu]": "upper_left: model.activation: unknown '['relu']'; did you mean 'relu'?",
     "model.activation=rellu": "upper_left: model.activation: unknown 'rellu'; did you mean 'relu'?",
     "cluster.kind=spark": "cluster.kind: unknown 'spark'; expected one of: inline, local, packed, ray",
     "speeds.kind=papr": "speeds.kind: unknown 'papr'; did you mean 'paper'?",

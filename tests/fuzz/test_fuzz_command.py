@@ -206,6 +206,7 @@ def assert_names_one_of(line: str, words: Sequence[str]) -> None:
     assert any(name in line for name in {*named, *typed} - {""}) or line.startswith("="), (line, words)
 
 
+@pytest.mark.timeout(600)
 def test_a_command_line_is_accepted_or_refused_by_a_name(fuzz: Fuzz, base: list[str]) -> None:
     seen: Counter[str] = Counter()
 

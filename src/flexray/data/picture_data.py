@@ -96,8 +96,8 @@ class PictureData(Dataset):
             check_whole(key, getattr(self, key), 2)
         if self.channels not in tuple(IMAGENET) or isinstance(self.channels, bool):
             raise ConfigError(f"dataset.channels: expected 1 or 3, got {self.channels!r}")
-        for key, value, known in (("scale", self.scale, SCALES), ("worker_kind", self.worker_kind, (*READERS,))):
-            if value not in known:
+        for key, value, known in (("scale", self.scale, SCALES), ("worker_kind", self.worker_kind, READERS)):
+            if value not in tuple(known):  # a list is in no dictionary, and is refused here
                 raise ConfigError(f"dataset.{key}: unknown '{value}'{near_match(str(value), known)}")
         self._size = whole_pair("size", self.size if self.size is not None else 224 if self.path else 32)
         low, high = check_range("crop_scale", self.crop_scale)

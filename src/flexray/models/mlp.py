@@ -44,7 +44,7 @@ class MLP(nn.Sequential):
         activation: Literal["relu", "tanh", "gelu"] = "relu",
         dropout: float = 0.0,
     ) -> None:
-        if activation not in ACTIVATIONS:
+        if activation not in tuple(ACTIVATIONS):  # a list has no hash
             raise ConfigError(f"model.activation: unknown '{activation}'{near_match(str(activation), ACTIVATIONS)}")
         number("model.dropout", dropout, low=0, below=1)
         check_widths("model.hidden", hidden)
