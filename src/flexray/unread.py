@@ -6,7 +6,8 @@ Lines of the log only, since one command may compare algorithms or speeds that r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from flexray.keys import is_under
 from flexray.typed import choices_of
@@ -18,7 +19,8 @@ FEW = 6
 Config = Mapping[str, Any]
 
 
-class Rule(NamedTuple):
+@dataclass(frozen=True)
+class Rule:
     """When nothing reads some keys.
 
     Args:
