@@ -28,7 +28,7 @@ from flexray.algorithms.flex import FlexVFL
 from flexray.data.base import ArrayFeatures, Dataset, Features, Outline, Split
 from flexray.devices import Compute
 from flexray.driver import make_driver
-from flexray.experiment import Experiment, LearningRateDecay, Limits, Target
+from flexray.experiment import Evaluations, Experiment, LearningRateDecay, Limits, Target
 from flexray.messages import RoundRecord
 from flexray.models import Linear
 from flexray.optimizers import LocalSGD
@@ -130,8 +130,8 @@ def experiment(case: Case, compute: Compute) -> Experiment:
     )  # fmt: skip
     return Experiment(
         shared, parties, ReadAtOnce(system), FixedSpeeds(system.base_units, (0.0,) * many),
-        (LearningRateDecay(),) * many, Limits(rounds=case.rounds + 1), Target("test_top1"), eval_every=NEVER,
-        eval_train=False,
+        (LearningRateDecay(),) * many, Limits(rounds=case.rounds + 1), Target("test_top1"),
+        Evaluations(NEVER, train=False),
     )  # fmt: skip
 
 

@@ -108,7 +108,7 @@ def _main(arguments: Sequence[str]) -> int:
     except FlexrayError:
         raise
     except HYDRA_ERRORS as error:
-        raise ConfigError(one_line(explain(error, config_folder(), extra))) from error
+        raise ConfigError(one_line(explain(error, config_folder()))) from error
 
 
 def _entry(name: str, options: argparse.Namespace, extra: Sequence[str]) -> int:

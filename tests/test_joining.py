@@ -30,7 +30,7 @@ def cluster_address(address: str) -> str:
 @pytest.mark.parametrize(
     "address",
     ["ray://127.0.0.1:10001", "http://127.0.0.1:8265", "127.0.0.1", ":6379", "10.0.0.1:0", "10.0.0.1:65536", "a b:1",
-     "10.0.0.1:٣", "local", "fe80::1:6379", "10.0.0.1:", "h:" + "9" * 5000, ""],
+     "10.0.0.1:٣", "local", "fe80::1:6379", "10.0.0.1:", "h:" + "9" * 500, ""],
 )  # fmt: skip
 def test_what_is_no_address_is_refused_by_its_key(address: str, compose_job: Compose) -> None:
     with pytest.raises(ConfigError) as refused:

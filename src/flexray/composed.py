@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,9 @@ def typed_overrides(chosen: Any) -> list[str]:
     return [str(text) for text in texts]
 
 
-def build_job(
-    cfg: DictConfig, chosen: Any, resume: Resume | None, typed_now: Sequence[str]
-) -> tuple[Job, dict[str, Any]]:
+def build_job(cfg: DictConfig, chosen: Any, resume: Resume | None) -> tuple[Job, dict[str, Any]]:
     """Build a job and say what it is; return it and its whole configuration."""
     from flexray.build import build
-    from flexray.unread import outside_theory, unread
 
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     check_keys(plain)
@@ -38,10 +35,16 @@ def build_job(
     plain = own_keys(plain, typed)
     algo, dataset = (chosen_name(plain, chosen.runtime.choices, group, typed) for group in ("algo", "dataset"))
     job = build(plain, algo, dataset, resume.base_dir if resume else Path(chosen.runtime.cwd))
-    for line in (*unread(plain, algo, typed_now), *outside_theory(job)):
-        log.info("%s", line)
     _introduce(job)
     return job, whole
+
+
+def say_what_has_no_effect(job: Job, config: Mapping[str, Any], typed: Sequence[str]) -> None:
+    """Say which typed keys nothing reads, and which optimizers the theory does not cover."""
+    from flexray.unread import outside_theory, unread
+
+    for line in (*unread(config, job.algo, typed), *outside_theory(job)):
+        log.info("%s", line)
 
 
 def _introduce(job: Job) -> None:

@@ -14,6 +14,8 @@ from flexray.errors import ConfigError
 from flexray.participants import blame
 
 FINITE = sys.float_info.max
+ROUNDING = 1e-9
+"""Times that differ by less than this share differ by rounding alone."""
 
 
 def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
@@ -21,7 +23,7 @@ def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
     phase = f"round {now.round + 1}"
     with blame("algo", phase):
         plan = algorithm.plan(now)
-    return checked(plan, now, phase, algorithm.computes(now))
+    return _never_shorter_than_its_computing(checked(plan, now, phase, algorithm.computes(now)), algorithm)
 
 
 def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> Plan:
@@ -37,7 +39,17 @@ def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
     now, phase = replace(now, absent=frozenset()), "its dummy round"
     with blame("algo", phase):
         plan = algorithm.preparation(now)
-    return None if plan is None else checked(plan, now, phase, algorithm.computes(now))
+    if plan is None:
+        return None
+    return _never_shorter_than_its_computing(checked(plan, now, phase, algorithm.computes(now)), algorithm)
+
+
+def _never_shorter_than_its_computing(plan: Plan, algorithm: RoundAlgorithm) -> Plan:
+    """Return the plan with a duration that the local iterations in it fit into, unless they are not waited for."""
+    longest = max((t * unit for t, unit in zip(plan.tau, plan.unit_times, strict=True) if t), default=0.0)
+    if not algorithm.system.waits_for_overrun or longest <= (plan.duration_units - plan.comm_units) * (1 + ROUNDING):
+        return plan
+    return replace(plan, duration_units=longest + plan.comm_units)
 
 
 def left_out(algorithm: RoundAlgorithm, index: int, utilization: Sequence[float]) -> frozenset[int]:

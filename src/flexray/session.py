@@ -17,7 +17,7 @@ from rich.console import Console
 
 from flexray.again import AUTO, checkpoint_if_any, completed_summary, forget, remember
 from flexray.complaints import explain, one_line, place_of
-from flexray.composed import build_job, typed_overrides
+from flexray.composed import build_job, say_what_has_no_effect, typed_overrides
 from flexray.config import config_folder, register, settle
 from flexray.errors import FlexrayError, ParticipantError, UserError
 from flexray.hints import STOPPED, say_how_far, say_job_stopped, say_sweep_stopped
@@ -155,9 +155,10 @@ class Session:
         from flexray.running import Execution
 
         started_s = time.perf_counter()
-        job, plain = build_job(cfg, chosen, self._resume, self._typed(chosen))
+        job, plain = build_job(cfg, chosen, self._resume)
         folder = Path(chosen.runtime.output_dir)
         since = self._checkpoint(job, folder, plain)
+        say_what_has_no_effect(job, plain, self._typed(chosen))
         summaries = SummaryObserver(job)
         place = self._place(job)
         watching = Late(lambda: self._watch(cfg, chosen, job, summaries, since))

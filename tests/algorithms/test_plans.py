@@ -19,6 +19,7 @@ from flexray.errors import ConfigError
 from flexray.experiment import LearningRateDecay
 from flexray.messages import Report
 from flexray.optimizers import LocalSGD, TorchOptimizer
+from flexray.planning import plan_round
 from flexray.simulation.clock import Stopwatch
 from flexray.simulation.speeds import GOOGLE_MEANS
 
@@ -154,12 +155,12 @@ def test_a_round_is_never_shorter_than_its_computing():
     system = make_system((1.0, 1.0, 1.0))
     now = Moment(4, 7.0, (0.99, 0.0, 0.5))
     for algorithm, tau in ((FlexVFL, (1, 20, 10)), (AdaptiveFlexVFL, (1, 20, 10)), (SyncMinVFL, (1, 1, 1))):
-        plan = algorithm(system).plan(now)
+        plan = plan_round(algorithm(system), now)
         assert (plan.tau, plan.duration_units) == (tau, pytest.approx(110.0, rel=1e-13))
-        assert algorithm(replace(system, waits_for_overrun=False)).plan(now).duration_units == 30.0
+        assert plan_round(algorithm(replace(system, waits_for_overrun=False)), now).duration_units == 30.0
         without_p1 = replace(system, frozen=(True, False, False))
-        assert algorithm(without_p1).plan(now).duration_units == 30.0
-        assert algorithm(system).plan(replace(now, absent=frozenset({0}))).duration_units == 30.0
+        assert plan_round(algorithm(without_p1), now).duration_units == 30.0
+        assert plan_round(algorithm(system), replace(now, absent=frozenset({0}))).duration_units == 30.0
     assert PBCD(system).plan(now).duration_units == pytest.approx(110.0, rel=1e-13)
     assert SyncMaxVFL(system).plan(now).duration_units == pytest.approx(20 * 100 + 10, rel=1e-13)
     assert VAFL(system).plan(0, now).duration_units == pytest.approx(110.0, rel=1e-13)
@@ -170,15 +171,21 @@ def test_rounding_is_no_overrun():
     """20 (1 - 0.15) iterations of 1 / 0.85 units come to a little more than 20 by rounding alone."""
     system = make_system((1.0, 1.0, 1.0), t_comm=0.0)
     for hundredths in range(95):
-        assert FlexVFL(system).plan(Moment(0, 0.0, (hundredths / 100, 0.0, 0.0))).duration_units == 20.0
+        assert plan_round(FlexVFL(system), Moment(0, 0.0, (hundredths / 100, 0.0, 0.0))).duration_units == 20.0
+
+
+class Own(FlexVFL):
+    """Iterations that do not fit, and some for whoever is frozen."""
+
+    def plan(self, now: Moment) -> Plan:
+        return self.make_plan(now, (3, 5, 5), 10.0)
 
 
 def test_a_plan_of_one_s_own_is_never_shorter_than_its_computing():
     system = make_system((4.0, 1.0, 1.0))
-    assert FlexVFL(system).make_plan(idle(system), (3, 5, 5), 10.0).duration_units == 12.0 + 10.0
-    assert FlexVFL(system).make_plan(idle(system), (2, 5, 5), 10.0).duration_units == 10.0 + 10.0
-    frozen = replace(system, frozen=(True, False, False))
-    assert FlexVFL(frozen).make_plan(idle(system), (3, 5, 5), 10.0).tau == (0, 5, 5)
+    assert plan_round(Own(system), idle(system)).duration_units == 12.0 + 10.0
+    assert plan_round(Own(make_system((3.0, 1.0, 1.0))), idle(system)).duration_units == 10.0 + 10.0
+    assert plan_round(Own(replace(system, frozen=(True, False, False))), idle(system)).tau == (0, 5, 5)
     assert FlexVFL(system).iterations_by_timeout(idle(system), 8.0) == (2, 8, 8)
 
 
@@ -289,7 +296,14 @@ def test_decay_at_milestones_of_iterations_or_epochs():
 )
 def test_rates_decay_in_one_round_for_everybody(words, rounds_at, compose_job, run_inline, bundle):
     speeds = ("speeds.iterations=[5,10,15,20]", "timeout=4", "model.hidden=[2]", "rounds=5", "lr=[1,2,3,4]")
-    given = ("dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", *speeds, "lr_decay.factor=0.5")
+    given = (
+        "dataset=bundle",
+        f"dataset.path={bundle}",
+        "dataset.batch_size=8",
+        *speeds,
+        "lr_decay.factor=0.5",
+        "clip_norm=1e-3",
+    )
     rounds = [record for record in run_inline(compose_job(*given, *words)) if hasattr(record, "tau")]
     scales = [0.5 ** sum(r >= at for at in rounds_at) for r in range(5)]
     assert [record.lr for record in rounds] == [tuple(scale * n for n in (1, 2, 3, 4)) for scale in scales]

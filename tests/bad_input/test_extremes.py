@@ -99,7 +99,7 @@ def test_time_that_stands_still_never_meets_a_limit_of_time(run, write_module):
 
         class Still(RoundAlgorithm):
             def plan(self, now):
-                return self.make_plan(now, self.same_for_all(1), 0.0)
+                return self.make_plan(now, self.same_for_all(0), 0.0)
         """,
     )
     words = ("algo._target_=own.Still", "network.t_comm=0", "max_time=5")

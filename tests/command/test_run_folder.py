@@ -83,8 +83,8 @@ def test_google_means_give_the_papers_local_iterations(bundles: dict[int, Path],
 
 def test_vafl_counts_updates_at_multiples_of_the_turn(bundles: dict[int, Path], tmp_path: Path) -> None:
     folder = run(
-        tmp_path / "run", "algo=vafl", "dataset=bundle", f"dataset.path={bundles[3]}", "dataset.batch_size=8",
-        "speeds.iterations=[20,10,5,20]", "network.t_comm=1", "rounds=9",
+        tmp_path / "run", "algo=vafl", "algo.server=free", "dataset=bundle", f"dataset.path={bundles[3]}",
+        "dataset.batch_size=8", "speeds.iterations=[20,10,5,20]", "network.t_comm=1", "rounds=9",
     )  # fmt: skip
     found = [(float(r["sim_time"]), r["party"], float(r["duration"])) for r in rows(folder / "rounds.csv")]
     assert found == [

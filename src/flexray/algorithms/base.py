@@ -16,8 +16,6 @@ from flexray.optimizers import LocalOptimizer
 from flexray.simulation.speeds import local_iterations, unit_time
 
 RealPace = Literal["fixed", "fill", "slowest"]
-ROUNDING = 1e-9
-"""Times that differ by less than this share differ by rounding alone."""
 
 
 @dataclass(frozen=True)
@@ -197,15 +195,14 @@ class RoundAlgorithm(Algorithm, ABC):
 
         The learning rates are the fixed ones unless ``lr`` is given; ``pace`` says what it means in real seconds. The
         absent take no local iteration; a round in which for that reason nobody does passes with its timeout. No round
-        is shorter than the local iterations in it: where one alone takes longer than the timeout, it is waited for.
+        is shorter than the local iterations in it (:func:`flexray.planning.plan_round`): where one alone takes longer
+        than the timeout, it is waited for.
         """
         comm, times = self.comm_units(now), self.unit_times(now)
-        tau = tuple(t if computes else 0 for t, computes in zip(tau, self.computes(now), strict=True))
+        idle = {k for k, computes in enumerate(self.computes(now)) if not computes}
+        tau = tuple(0 if k in idle else t for k, t in enumerate(tau))
         if now.absent and not any(tau):
             computing_units = self.system.timeout_units
-        elif self.system.waits_for_overrun:
-            longest = max((t * unit for t, unit in zip(tau, times, strict=True) if t), default=0.0)
-            computing_units = longest if longest > computing_units * (1 + ROUNDING) else computing_units
         return Plan(tau, tuple(lr or self.system.lr), computing_units + comm, comm, times, pace=pace)
 
 
