@@ -169,7 +169,9 @@ class TorchOptimizer(LocalOptimizer):
 
     @cached_property
     def _class(self) -> Callable[..., torch.optim.Optimizer]:
-        module, _, name = str(self.name).rpartition(".")
+        if not isinstance(self.name, str) or not all(part.isidentifier() for part in self.name.split(".")):
+            raise ConfigError(f"optimizer.name: expected a class of torch.optim such as 'Adam', got {self.name!r}")
+        module, _, name = self.name.rpartition(".")
         found = getattr(importlib.import_module(module or "torch.optim"), name, None)
         if not (isinstance(found, type) and issubclass(found, torch.optim.Optimizer)):
             raise ConfigError(f"optimizer.name: expected a class of torch.optim such as 'Adam', got '{self.name}'")

@@ -24,7 +24,7 @@ from flexray.build_dataset import started_from
 from flexray.commands import Parser, guarded
 from flexray.config import CheckpointConfig, ClusterConfig, LoggerConfig
 from flexray.data.base import SPLITS, SavedModel, Split
-from flexray.errors import ConfigError, RunFolderError
+from flexray.errors import ConfigError, RunFolderError, printable
 from flexray.group import PartyGroup
 from flexray.messages import State
 from flexray.observers.folder import MODEL_FOLDER, load_state, open_new
@@ -162,7 +162,8 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     summary = read_json(run_folder / "summary.json")
     if (status := summary.get("status", COMPLETED)) != COMPLETED:
         rounds = summary.get("rounds")
-        print(f"flexray: {run_folder}: the run is {status}, its model is that after {rounds} rounds", file=sys.stderr)
+        told = printable(f"{run_folder}: the run is {status}, its model is that after {rounds} rounds")
+        print(f"flexray: {told}", file=sys.stderr)
     typed, base_dir = recorded_overrides(run_folder), begun_in(run_folder)
     config = _with_typed(_recorded(run_folder), overrides)
     plain: Any = OmegaConf.to_container(config, resolve=True)

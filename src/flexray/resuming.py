@@ -64,12 +64,14 @@ def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
         return None
     if not isinstance(value, str) or not value:
         raise ConfigError(f"resume: expected a run folder, got {value!r}")
-    folder = Path(os.path.abspath(Path(value).expanduser()))
+    folder = Path(os.path.realpath(Path(value).expanduser()))
     typed = frozenset(key_of(a) for a in arguments if a not in FLAGS)
     if any(a in ("-m", "--multirun") for a in arguments):
         raise ConfigError("resume: expected one run, got -m, a sweep")
     if "hydra.run.dir" in typed:
         raise ConfigError("hydra.run.dir: a resumed run goes on in its own folder; expected no other")
+    if "${" in os.fspath(folder):
+        raise ConfigError(f"resume: expected a folder without ${{ in its name, got {folder}")
     if not (folder / ".hydra").is_dir():
         raise RunFolderError(f"resume: {folder} is not the folder of a run (it has no .hydra)")
     check_files(folder)
@@ -102,12 +104,15 @@ def recorded_choices(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+WHERE = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
+
+
 def how_to_go_on(folder: Path) -> str:
     """Return the command that continues the run of a run folder, with what has to be typed again."""
     words = [f"resume={folder}"]
     rest: list[str] = []
     for line in recorded_overrides(folder):
-        where = line.lstrip("+").startswith(("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache="))
+        where = line.lstrip("+").startswith(WHERE)
         (words if where else rest).append(line)
     try:
         check_overrides(rest)

@@ -21,6 +21,10 @@ PATIENCE_S = 20.0
 Result = TypeVar("Result")
 
 
+MAX_NOTES = 256 << 20
+"""Bytes of a file of notes; decoded it takes many times as much memory."""
+
+
 class Storage(ABC):
     """A folder whose files are written whole or not at all.
 
@@ -75,7 +79,8 @@ class LocalStorage(Storage):
 
     def read(self, name: str) -> bytes:  # noqa: D102
         try:
-            return read_bytes(self._folder / name, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+            half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+            return read_bytes(self._folder / name, MAX_NOTES if name.endswith(".json") else half)
         except RunFolderError as error:
             raise RunFolderError(f"checkpoint.dir: {self._folder}: cannot be read: {error}") from error
 
@@ -96,7 +101,11 @@ class LocalStorage(Storage):
 
 
 def _write_through(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
+    """Write a new file and bring it to disk; a link that stands there is not followed."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    with open(handle, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

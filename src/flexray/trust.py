@@ -28,6 +28,7 @@ MODULES, OPTIMIZERS = "torch.nn", "torch.optim"
 CHOSEN_AGAIN = {
     "cluster.kind": "joining a cluster lets it run code here",
     "cluster.address": "joining a cluster lets it run code here",
+    "logger.kind": "it writes to the current folder",
     "logger.uri": "it says where a log is sent or written",
     "dataset.cache": "files are written there",
     "checkpoint.dir": "files are written there",
@@ -40,7 +41,10 @@ KEY = re.compile(r"[^\W\d]\w*(\.[\w-]+)*")
 
 def must_be_typed(key: str, value: Any) -> bool:
     """Whether ``resume`` does not take this value of a run folder: where files go, and whose cluster to join."""
-    usual = {"cluster.kind": ("local", "packed", "inline"), "cluster.address": ("auto",)}
+    usual = {
+        "cluster.kind": ("local", "packed", "inline"), "cluster.address": ("auto",),
+        "logger.kind": ("none", "tensorboard", "wandb"),
+    }  # fmt: skip
     return key in CHOSEN_AGAIN and value is not None and value not in usual.get(key, ())
 
 
@@ -99,15 +103,15 @@ def check_value(key: str, value: Any, typed: Sequence[str] = ()) -> None:
         for part, inner in value.items():
             _check_word(key, key, str(part))
             check_value(f"{key}.{part}", inner, typed)
-    elif isinstance(value, list):
+    elif isinstance(value, list) and name not in ("_target_", "name"):
         for place, inner in enumerate(value):
             check_value(f"{key}.{place}", inner, typed)
     elif isinstance(value, str):
         _check_word(key, name, value)
     elif value is not None and not isinstance(value, bool | int | float):
         _refuse(f"{key}={value}", "it is neither number, word, list nor mapping")
-    elif name == "_target_":
-        _refuse(f"{key}={value}", "it is no import path")
+    elif name in ("_target_", "name") and value is not None:
+        _refuse(f"{key}={value}", "it is no name of a class")
     if must_be_typed(key, value):
         _refuse(f"{key}={value}", CHOSEN_AGAIN[key])
 

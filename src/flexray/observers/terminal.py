@@ -21,6 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from flexray.errors import RunFolderError
 from flexray.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.observers.base import Observer
 from flexray.report.reading import check_files
@@ -47,7 +48,10 @@ class RunLog(logging.FileHandler):
     """``run.log``; Hydra opens it before anything else, so it looks first whether the run folder may be written to."""
 
     def __init__(self, filename: str) -> None:
-        check_files(Path(filename).parent)
+        folder = Path(filename).parent
+        if folder.is_symlink():
+            raise RunFolderError(f"{folder}: is a link; expected a folder, where a run writes its files")
+        check_files(folder)
         super().__init__(filename, encoding="utf-8")
 
 

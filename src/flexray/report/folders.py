@@ -20,6 +20,7 @@ MARKS = ("summary.json", "rounds.csv", ".hydra/config.yaml")
 """Any of them makes a folder a run folder."""
 LAST_FILE = "configuration.json"
 """A run writes it after its summary, and removes it when it goes on."""
+LARGEST = 1e18
 NOTHING = np.empty(0)
 REFERENCE = re.compile(r"\$\{([\w.-]+)\}")
 MAX_REFERENCES = 10
@@ -167,8 +168,11 @@ def _check_summary(summary: dict[str, Any]) -> None:
         if not isinstance(summary.get(key), str):
             raise RunFolderError(f"summary.json: {key}: expected a text, got {summary.get(key)!r}")
     target = summary.get("target")
-    if target is not None and (isinstance(target, bool) or not isinstance(target, (int, float))):
-        raise RunFolderError(f"summary.json: target: expected a number, got {target!r}")
+    is_number = isinstance(target, (int, float)) and not isinstance(target, bool) and -LARGEST <= target <= LARGEST
+    if target is not None and not is_number:
+        raise RunFolderError(f"summary.json: target: expected a number, got {str(target)[:60]}")
+    if (unit := summary.get("time_unit", "units")) not in ("units", "seconds"):
+        raise RunFolderError(f"summary.json: time_unit: expected units or seconds, got {str(unit)[:60]!r}")
 
 
 def _series(path: Path, unfinished: bool) -> Series:

@@ -14,7 +14,7 @@ import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -25,6 +25,10 @@ MAX_CONFIG_BYTES = 4 << 20
 MAX_JSON_BYTES = 64 << 20
 MAX_KEYS = 20_000
 MAX_DEPTH = 60
+MAX_EVENTS = 200_000
+MAX_DIGITS = 100
+"""Characters of a plain number in YAML: what stands in base 60, as 1:30, takes ever longer to read."""
+NUMBER = re.compile(r"[-+.]?[0-9][0-9a-zA-Z_:.+-]*")
 
 FILES = ("rounds.csv", "evals.csv", "timeline.json", "summary.json", "configuration.json", "run.log",
          "multirun.yaml")  # fmt: skip
@@ -32,6 +36,15 @@ FOLDERS = (".hydra", "checkpoints", "checkpoints/final", "tensorboard", "wandb")
 """What a run reads and writes in its folder."""
 
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc]
+    """Reads dates as the text that they are, as a configuration does."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+        first: [(tag, regexp) for tag, regexp in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 def check_files(folder: Path, writes: bool = True) -> None:
@@ -154,7 +167,7 @@ def read_yaml(path: Path, kind: type = dict) -> Any:
     text = read_text(path, MAX_CONFIG_BYTES)
     try:
         _check_events(path.name, text)
-        content = yaml.load(text, Loader=_SafeLoader)  # noqa: S506 - a safe loader
+        content = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         if isinstance(error, RunFolderError):
             raise
@@ -167,9 +180,13 @@ def read_yaml(path: Path, kind: type = dict) -> Any:
 
 
 def _check_events(name: str, text: str) -> None:
-    """Refuse YAML with tags or references, or deeper than a configuration is, before anything is built of it."""
+    """Refuse YAML with tags, references or endless numbers, or more and deeper than a configuration has."""
     depth = 0
-    for event in yaml.parse(text, Loader=_SafeLoader):
+    for count, event in enumerate(yaml.parse(text, Loader=_SafeLoader)):
+        if count > MAX_EVENTS:
+            raise RunFolderError(f"{name}: expected a configuration of at most {MAX_EVENTS} keys and values")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > MAX_DIGITS and NUMBER.fullmatch(event.value):
+            raise RunFolderError(f"{name}: is not plain YAML: expected a number of at most {MAX_DIGITS} characters")
         if getattr(event, "tag", None) is not None:
             raise RunFolderError(f"{name}: is not plain YAML: expected no tag, got '{event.tag[:60]}'")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
