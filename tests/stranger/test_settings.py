@@ -46,7 +46,7 @@ OVERRIDES = {
     "model._target_=torch.nn.functional.linear": CLASS,
     "model._target_=torch.load": CLASS,
     "algo._target_=flexray.data.bundle.Path": CLASS,
-    "server._target_=5": "it is no import path",
+    "server._target_=5": "it is no name of a class",
     "+model._recursive_=true": "it is no key of a class",
     "+model._args_=[1]": "it is no key of a class",
     # what Hydra does
