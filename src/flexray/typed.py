@@ -9,6 +9,8 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, Sweep
 from hydra.errors import HydraException
+from omegaconf import grammar_parser
+from omegaconf.errors import GrammarParseError
 
 from flexray.config import config_folder
 from flexray.errors import ConfigError, near_match
@@ -95,6 +97,11 @@ def _depth(value: Any) -> int:
 def _check_size(key: str, value: Any) -> None:
     if isinstance(value, Sweep):
         raise ConfigError(f"{key}: a sweep within a list or mapping; expected it in place of the whole value")
+    if isinstance(value, str) and "${" in value:
+        try:
+            grammar_parser.parse(value)
+        except GrammarParseError as error:
+            raise ConfigError(f"{key}: cannot be read: {value[:LONGEST]}; expected ${{...}} to name a key") from error
     if isinstance(value, int) and abs(value) > MOST:
         raise ConfigError(f"{key}: expected a number of at most {MOST}, got {shown(value)}")
     if isinstance(value, Mapping):

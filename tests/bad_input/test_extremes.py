@@ -54,6 +54,12 @@ def test_a_whole_number_that_64_bits_do_not_hold_is_refused_before_anything_is_c
         prepare([f"{key}={value}"])
 
 
+@pytest.mark.parametrize("argument", ["absence=[${,${seed}]", "lr='${'", "network.clip={a:'${seed'}", "target='${}'"])
+def test_an_interpolation_that_cannot_be_read_is_named_by_its_key(argument):
+    with pytest.raises(ConfigError, match=rf"^{argument.partition('=')[0]}\S*: cannot be read: "):
+        prepare([argument])
+
+
 def test_a_value_in_a_message_is_short():
     assert len(shown(int(GOOGOL))) == len(shown("x" * 500)) == 60
     assert [shown(value) for value in (None, True, 0.5, "a", [1])] == ["null", "true", "0.5", "'a'", "[1]"]

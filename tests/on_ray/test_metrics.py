@@ -14,7 +14,7 @@ pytestmark = pytest.mark.ray
 
 
 WATCHED = """
-import sys, urllib.request
+import re, sys, urllib.request
 import ray
 from flexray.messages import Ended
 from flexray.observers import cluster_metrics
@@ -27,7 +27,7 @@ class Watched(cluster_metrics.ClusterMetrics):
             url = f"http://127.0.0.1:{ray.nodes()[0]['MetricsExportPort']}/metrics"
             for _ in range(4000):
                 page = urllib.request.urlopen(url, timeout=60).read().decode()
-                if "ray_flexray_sent_bytes" in page:
+                if re.search(r"^ray_flexray_rounds\\{.*\\} 3", page, flags=re.MULTILINE):
                     break
             print(page)
 
