@@ -50,7 +50,8 @@ class MemoryCheck(TorchFunctionMode):
         if needed >= LARGE and needed > (free := free_bytes()):
             raise ResourceError(
                 f"{self._owner}: its model takes {needed:,} bytes for a tensor of {' x '.join(map(str, size))} alone,"
-                f" and {free:,} are free; expected less of embedding, model.* or server.*"
+                f" and {free:,} are free; expected less of embedding, model.*,"
+                " server.* or dataset.num_outputs"
             )
 
 

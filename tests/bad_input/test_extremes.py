@@ -129,7 +129,7 @@ def test_time_that_stands_still_never_meets_a_limit_of_time(run, write_module):
 )
 def test_a_model_larger_than_memory_is_refused_with_its_bytes(run, arguments, words):
     outcome = run("model.hidden=[4]", *arguments)
-    outcome.assert_refused(*words, "are free; expected less of embedding, model.* or server.*")
+    outcome.assert_refused(*words, "are free; expected less of embedding, model.*, server.*")
     assert not (outcome.folder / "checkpoints").exists()
 
 

@@ -38,7 +38,7 @@ FOLDERS = (".hydra", "checkpoints", "checkpoints/final", "tensorboard", "wandb")
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_SafeLoader):  # type: ignore[misc]
+class _SafeTextLoader(_SafeLoader):  # type: ignore[misc]
     """Reads dates as the text that they are, as a configuration does."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
@@ -167,7 +167,7 @@ def read_yaml(path: Path, kind: type = dict) -> Any:
     text = read_text(path, MAX_CONFIG_BYTES)
     try:
         _check_events(path.name, text)
-        content = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+        content = yaml.load(text, Loader=_SafeTextLoader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         if isinstance(error, RunFolderError):
             raise
