@@ -87,7 +87,7 @@ def _refuse_below_values(arguments: Sequence[str]) -> None:
 def _refuse_dashes(arguments: Sequence[str]) -> None:
     """Refuse keys that are typed as options, ``--rounds 20``."""
     known = {field.name for field in fields(RunConfig)}
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):  # of no arguments, none
         name, equals, value = argument.removeprefix("--").replace("-", "_").partition("=")
         if argument.startswith("--") and name.partition(".")[0] in known:
             value = value if equals else "VALUE" if "=" in following or not following else following

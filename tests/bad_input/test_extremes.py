@@ -60,6 +60,10 @@ def test_an_interpolation_that_cannot_be_read_is_named_by_its_key(argument):
         prepare([argument])
 
 
+def test_a_command_without_arguments_is_the_default_run():
+    assert prepare([]) == []
+
+
 def test_a_value_in_a_message_is_short():
     assert len(shown(int(GOOGOL))) == len(shown("x" * 500)) == 60
     assert [shown(value) for value in (None, True, 0.5, "a", [1])] == ["null", "true", "0.5", "'a'", "[1]"]
