@@ -18,8 +18,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flexray.legends import legend_below
-from flexray.run import run_command
+from flexray.core.legends import legend_below
+from flexray.run.command import run_command
 
 SEEDS = (707412115, 1928644128, 16910772, 1263880818, 1445547577)
 RULES = {"adaptive": ("algo=adaptive",), "static": ("algo=flex", "rates=static")}

@@ -25,17 +25,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from flexray.algorithms.base import System
 from flexray.algorithms.flex import FlexVFL
-from flexray.cluster import ClusterPlan, HostSpec, host_name, place
+from flexray.core.messages import SERVER, Record, RoundRecord
+from flexray.core.speeds import FixedSpeeds
 from flexray.data.base import ArrayFeatures, Dataset, Features, Outline, Split
-from flexray.driver import make_driver
-from flexray.experiment import Evaluations, Experiment, LearningRateDecay, Limits, Target
-from flexray.messages import Record, RoundRecord
+from flexray.engine.driver.experiment import Evaluations, Experiment, LearningRateDecay, Limits, Target
+from flexray.engine.driver.make import make_driver
+from flexray.engine.driver.seam import Placement
+from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.engine.hosts.plan import ClusterPlan, HostSpec, host_name, place
+from flexray.engine.parties.spec import ParticipantSpec, Shared
 from flexray.models import MLP, Linear
 from flexray.optimizers import LocalSGD
-from flexray.participants import SERVER, ParticipantSpec, Shared
-from flexray.runtime.base import Placement
-from flexray.runtime.inprocess import InProcess, borrowed_torch
-from flexray.simulation.speeds import FixedSpeeds
 from flexray.tasks import LabelArray, Task
 
 BATCHES, HIDDEN, CLASSES, LR, RHO = 20, 32, 10, 0.01, 0.9
@@ -235,7 +235,7 @@ def ray_plan(parties: int, per_actor: int) -> ClusterPlan:
 
 def ray_rate(parties: int, batch: int, q: int, seconds: float, per_actor: int = 1) -> float:
     """Return rounds per second of ``cluster=local``."""
-    from flexray.runtime.ray_runtime import RayCluster
+    from flexray.engine.hosts.ray import RayCluster
 
     cluster = RayCluster()
     try:
@@ -247,7 +247,7 @@ def ray_rate(parties: int, batch: int, q: int, seconds: float, per_actor: int = 
 
 def packed_cost(parties: int, batch: int, rounds: int) -> float:
     """Return milliseconds per party and round of ``cluster=packed``, over the rounds after the first two."""
-    from flexray.runtime.ray_runtime import RayCluster
+    from flexray.engine.hosts.ray import RayCluster
 
     cluster = RayCluster()
     per_actor = -(-parties // (os.cpu_count() or 1))

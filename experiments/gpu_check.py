@@ -25,16 +25,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from flexray.algorithms.base import System
 from flexray.algorithms.flex import FlexVFL
+from flexray.core.messages import SERVER, RoundRecord
+from flexray.core.speeds import FixedSpeeds
 from flexray.data.base import ArrayFeatures, Dataset, Features, Outline, Split
-from flexray.devices import Compute
-from flexray.driver import make_driver
-from flexray.experiment import Evaluations, Experiment, LearningRateDecay, Limits, Target
-from flexray.messages import RoundRecord
+from flexray.engine.driver.experiment import Evaluations, Experiment, LearningRateDecay, Limits, Target
+from flexray.engine.driver.make import make_driver
+from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.engine.parties.devices import Compute
+from flexray.engine.parties.spec import ParticipantSpec, Shared
 from flexray.models import Linear
 from flexray.optimizers import LocalSGD
-from flexray.participants import SERVER, ParticipantSpec, Shared
-from flexray.runtime.inprocess import InProcess, borrowed_torch
-from flexray.simulation.speeds import FixedSpeeds
 from flexray.tasks import LabelArray, Task
 
 CLASSES, WIDTH, RHO, LR = 40, 128, 0.9, 0.005

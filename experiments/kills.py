@@ -25,18 +25,17 @@ import ray._private.state
 from omegaconf import OmegaConf
 from ray.cluster_utils import Cluster
 
-from flexray import config
-from flexray.build import Job, build
-from flexray.checkpoint import Checkpoint
-from flexray.messages import Ended, Record, RoundRecord
+from flexray.config.job import Job, build
+from flexray.config.schema import config_folder, register
+from flexray.core.messages import Ended, Record, RoundRecord
+from flexray.engine.hosts.inline import InlinePlace
+from flexray.engine.hosts.ray import RayCluster
 from flexray.models import MLP
-from flexray.observers.base import Observer, Observers
-from flexray.observers.folder import TableObserver
-from flexray.observers.timeline import TimelineObserver
-from flexray.run import config_folder
-from flexray.running import Execution
-from flexray.runtime.inprocess import InlinePlace
-from flexray.runtime.ray_runtime import RayCluster
+from flexray.run.execution import Execution
+from flexray.run.save.checkpoint import Checkpoint
+from flexray.run.watch.base import Observer, Observers
+from flexray.run.watch.folder import TableObserver
+from flexray.run.watch.timeline import TimelineObserver
 
 FILES = ("rounds.csv", "evals.csv", "timeline.json")
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
@@ -157,7 +156,7 @@ class Killer(Observer):
 
 def compose(*overrides: str) -> tuple[Job, dict[str, Any]]:
     """Return a job as the command line would build it, and its configuration."""
-    config.register()
+    register()
     with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
         cfg = hydra.compose("config", list(overrides), return_hydra_config=True)
     choices = cfg.hydra.runtime.choices

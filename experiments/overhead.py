@@ -21,14 +21,14 @@ from typing import Any
 import psutil
 from kills import compose
 
-from flexray.build import Job
-from flexray.messages import Record, Started
-from flexray.observers.base import Observer, Observers
-from flexray.observers.folder import ModelObserver, TableObserver
-from flexray.observers.timeline import TimelineObserver
-from flexray.running import Execution
-from flexray.runtime.inprocess import InlinePlace
-from flexray.runtime.ray_runtime import RayCluster
+from flexray.config.job import Job
+from flexray.core.messages import Record, Started
+from flexray.engine.hosts.inline import InlinePlace
+from flexray.engine.hosts.ray import RayCluster
+from flexray.run.execution import Execution
+from flexray.run.watch.base import Observer, Observers
+from flexray.run.watch.folder import ModelObserver, TableObserver
+from flexray.run.watch.timeline import TimelineObserver
 
 
 class StartWatch(Observer):

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from paper_runs import BASES, FOLDERS, Cell, plan, run_all
 
-from flexray.commands import Parser, guarded
-from flexray.complaints import HYDRA_ERRORS, explain, one_line
-from flexray.config import config_folder
-from flexray.errors import ConfigError, FlexrayError
+from flexray.config.explain import HYDRA_ERRORS, explain, one_line
+from flexray.config.schema import config_folder
+from flexray.core.commands import Parser, guarded
+from flexray.core.errors import ConfigError, FlexrayError
 from flexray.report import plots, tables
 from flexray.report.folders import read_run
 from flexray.report.grouping import make_groups

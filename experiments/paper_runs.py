@@ -31,14 +31,14 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from flexray import config
-from flexray.build_speeds import OTHERS, PAPER
-from flexray.commands import INTERRUPTED
-from flexray.errors import ConfigError
-from flexray.overrides import key_of, prepare
+from flexray.config.overrides import key_of, prepare
+from flexray.config.schema import config_folder, register
+from flexray.config.speeds import OTHERS, PAPER
+from flexray.core.commands import INTERRUPTED
+from flexray.core.errors import ConfigError
 from flexray.report.grouping import NEUTRAL
 from flexray.report.runs import COMPLETED, DIVERGED
-from flexray.run import config_folder, run_command
+from flexray.run.command import run_command
 
 BASES = {
     "digits": (), "mosi": ("mosi",), "modelnet10": ("modelnet10_mlp",), "mosei": ("mosei",),
@@ -118,7 +118,7 @@ def tuned(dataset: str, has: Sequence[str]) -> list[str]:
 @cache
 def _composed(words: tuple[str, ...]) -> DictConfig:
     """Return what Hydra composes of a command line, its own part included."""
-    config.register()
+    register()
     with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
         return hydra.compose("config", prepare(list(words)), return_hydra_config=True)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flexray.run import run_command
+from flexray.run.command import run_command
 from flexray.traces.cli import main as command_traces
 
 PARTIES = ("a", "b")

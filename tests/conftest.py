@@ -17,12 +17,11 @@ from hydra._internal.hydra import Hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from flexray import config
-from flexray.build import Job, build
-from flexray.driver import make_driver
-from flexray.messages import Record
-from flexray.run import config_folder
-from flexray.runtime.inprocess import InProcess, borrowed_torch
+from flexray.config.job import Job, build
+from flexray.config.schema import config_folder, register
+from flexray.core.messages import Record
+from flexray.engine.driver.make import make_driver
+from flexray.engine.hosts.inline import InProcess, borrowed_torch
 from small import SMALL
 
 SHAPES = {"a": (2, 3), "b": (4,), "c": (5,)}
@@ -94,7 +93,7 @@ def compose_job() -> Compose:
 
     @functools.cache
     def composed(*groups: str) -> DictConfig:
-        config.register()
+        register()
         with hydra.initialize_config_dir(str(folder), version_base="1.3"):
             return hydra.compose("config", ["cluster=inline", "dtype=float64", *groups], return_hydra_config=True)
 

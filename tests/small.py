@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flexray.messages import Record, RoundRecord
+from flexray.core.messages import Record, RoundRecord
 
 NAMES = ("flex", "adaptive", "sync_min", "sync_max", "pbcd")
 SMALL = ("model.hidden=[4]", "embedding=3", "dataset.batch_size=5", "timeout=6", "eval_every=3", "rounds=12")

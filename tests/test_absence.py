@@ -15,16 +15,17 @@ import pytest
 from torch.nn import functional
 
 from conftest import Compose, Run, WriteBundle
-from flexray.absence import DrawnAbsences, LastSent, RecordedAbsences
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
-from flexray.cluster import place
+from flexray.core.absence import DrawnAbsences, RecordedAbsences
 from flexray.data.batches import BatchStream
-from flexray.driver import make_driver
-from flexray.experiment import Experiment
-from flexray.participants import digest
-from flexray.party import Party
-from flexray.run import run_command
-from flexray.runtime.inprocess import borrowed_torch
+from flexray.engine.driver.experiment import Experiment
+from flexray.engine.driver.make import make_driver
+from flexray.engine.hosts.inline import borrowed_torch
+from flexray.engine.hosts.plan import place
+from flexray.engine.parties.last_sent import LastSent
+from flexray.engine.parties.party import Party
+from flexray.engine.parties.state import digest
+from flexray.run.command import run_command
 from pictures.drawing import image_folder
 from reference import run_rounds
 from small import NAMES, SMALL, rounds_of

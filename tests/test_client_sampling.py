@@ -9,7 +9,7 @@ import pytest
 from conftest import Compose, Run
 from flexray.algorithms.base import Plan
 from flexray.algorithms.flex import FlexVFL
-from flexray.errors import ConfigError
+from flexray.core.errors import ConfigError
 from small import rounds_of
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from flexray.algorithms.base import Plan
-from flexray.conforming import as_it_was_saved, conforms
-from flexray.errors import RunFolderError
-from flexray.messages import Report
-from flexray.simulation.clock import Stopwatch
+from flexray.core.clock import Stopwatch
+from flexray.core.conforming import as_it_was_saved, conforms
+from flexray.core.errors import RunFolderError
+from flexray.core.messages import Report
 
 PLAN = Plan((1, 2), (0.1, 0.2), 10.0, 1, (1.0, 2.0))
 EVAL = {"round": int, "note": (None, str)}

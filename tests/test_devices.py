@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from conftest import Compose, Run
-from flexray import devices
-from flexray.build import Job
-from flexray.build_devices import described
-from flexray.devices import Compute, borrowed_flags, get_flags, reproducible, set_flags
-from flexray.errors import UserError
-from flexray.messages import Ended, EvalRecord, RoundRecord
-from flexray.run import run_command
-from flexray.runtime.inprocess import borrowed_torch
+from flexray.config.devices import described
+from flexray.config.job import Job
+from flexray.core.errors import UserError
+from flexray.core.messages import Ended, EvalRecord, RoundRecord
+from flexray.engine.hosts.inline import borrowed_torch
+from flexray.engine.parties import devices
+from flexray.engine.parties.devices import Compute, borrowed_flags, get_flags, reproducible, set_flags
+from flexray.run.command import run_command
 
 ELSEWHERE = "lazy"
 """A device that torch knows, for tensors without content: it tells when an operation mixes two devices."""
@@ -242,7 +242,7 @@ def test_a_process_whose_torch_sees_no_gpu_says_so(monkeypatch: pytest.MonkeyPat
 
 
 def test_real_seconds_wait_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flexray.wallclock import Clock
+    from flexray.engine.parties.pace import Clock
 
     waited: list[Any] = []
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(1))
@@ -251,7 +251,7 @@ def test_real_seconds_wait_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     Clock().now()
     assert waited == [1]
-    assert devices.synchronize.__module__ == "flexray.devices"
+    assert devices.synchronize.__module__ == "flexray.engine.parties.devices"
 
 
 def test_the_command_says_where_it_computed(tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from flexray.runtime.environment import batch_scheduling
+from flexray.engine.hosts.ray.environment import batch_scheduling
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="Linux has this policy alone")
 ASK = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
@@ -34,7 +34,7 @@ def test_it_ends_after_an_exception_too() -> None:
 
 def test_a_policy_that_the_user_chose_stays() -> None:
     code = (
-        "import os; from flexray.runtime.environment import batch_scheduling\n"
+        "import os; from flexray.engine.hosts.ray.environment import batch_scheduling\n"
         "os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
         "with batch_scheduling(): assert os.sched_getscheduler(0) == os.SCHED_IDLE\n"
         "assert os.sched_getscheduler(0) == os.SCHED_IDLE\n"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from conftest import Compose
-from flexray.cluster import HostSpec
 from flexray.cluster.cli import main
-from flexray.cluster.fit import Node, UndecidedError, assign, check_fit, demands, matches, share_out
-from flexray.errors import ConfigError, ResourceError
+from flexray.core.errors import ConfigError, ResourceError
+from flexray.engine.hosts.fit import Node, UndecidedError, assign, check_fit, demands, matches, share_out
+from flexray.engine.hosts.plan import HostSpec
 
 
 def node(name: str, cpus: float, free: float | None = None, **labels: str) -> Node:

@@ -9,7 +9,7 @@ import pytest
 from torch import nn
 
 from conftest import Compose, Run
-from flexray.messages import Ended, RoundRecord
+from flexray.core.messages import Ended, RoundRecord
 
 
 class Normed(nn.Sequential):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flexray.devices import Compute
+from flexray.engine.parties.devices import Compute
 
 SCRIPT = Path(__file__).parents[1] / "experiments" / "gpu_check.py"
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from flexray.cluster import place
-from flexray.driver import make_driver
-from flexray.messages import Ended, EvalRecord, RoundRecord, Started
-from flexray.participants import digest
-from flexray.party import Party
-from flexray.runtime.base import Host, Request, Runtime
-from flexray.runtime.inprocess import borrowed_torch
+from flexray.core.messages import Ended, EvalRecord, RoundRecord, Started
+from flexray.engine.driver.make import make_driver
+from flexray.engine.driver.seam import Host, Request, Runtime
+from flexray.engine.hosts.inline import borrowed_torch
+from flexray.engine.hosts.plan import place
+from flexray.engine.parties.party import Party
+from flexray.engine.parties.state import digest
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
 SMALL = ("model.hidden=[4]", "embedding=3", "dataset.batch_size=5", "rounds=5", "timeout=6", "eval_every=2")

@@ -11,9 +11,9 @@ import grpc
 import pytest
 
 from conftest import Compose
-from flexray.errors import ConfigError, ResourceError
-from flexray.runtime.ray_runtime import joining
-from flexray.runtime.resources import check_address
+from flexray.core.errors import ConfigError, ResourceError
+from flexray.engine.hosts.ray import joining
+from flexray.engine.hosts.resources import check_address
 
 TOKEN = "t" * 40
 

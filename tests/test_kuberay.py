@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from flexray.cluster.cli import check, read_plan
-from flexray.cluster.fit import Node
+from flexray.engine.hosts.fit import Node
 
 SAMPLE = Path(__file__).parents[1] / "experiments" / "kuberay-job.yaml"
 

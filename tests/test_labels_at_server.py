@@ -10,12 +10,12 @@ import pytest
 from torch.nn import functional
 
 from conftest import Compose, Run, WriteBundle
-from flexray.cluster import place
+from flexray.core.messages import Ended, Record
 from flexray.data.batches import BatchStream
-from flexray.driver import make_driver
-from flexray.group import PartyGroup
-from flexray.messages import Ended, Record
-from flexray.runtime.inprocess import borrowed_torch
+from flexray.engine.driver.make import make_driver
+from flexray.engine.hosts.inline import borrowed_torch
+from flexray.engine.hosts.plan import place
+from flexray.engine.parties.group import PartyGroup
 from reference import run_rounds
 from small import NAMES, rounds_of
 from test_identities import SeveralHosts

@@ -10,11 +10,11 @@ import pytest
 from conftest import Compose
 from flexray.cluster import cli
 from flexray.cluster.cli import main
-from flexray.cluster.fit import Node
-from flexray.errors import ResourceError
-from flexray.runtime.memory import GIB, PROCESS_BYTES, available_bytes, check_memory
-from flexray.runtime.ray_runtime import RayCluster
-from flexray.runtime.resources import check_nodes
+from flexray.core.errors import ResourceError
+from flexray.engine.hosts.fit import Node
+from flexray.engine.hosts.memory import GIB, PROCESS_BYTES, available_bytes, check_memory
+from flexray.engine.hosts.ray import RayCluster
+from flexray.engine.hosts.resources import check_nodes
 
 Write = Callable[[str, str], None]
 
@@ -76,7 +76,7 @@ def test_more_processes_than_memory_holds_are_refused_with_how_many_fit(
 def test_a_run_and_its_check_refuse_alike_before_ray_starts(
     compose_job: Compose, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in ("flexray.cluster.cli", "flexray.runtime.ray_runtime"):
+    for module in ("flexray.cluster.cli", "flexray.engine.hosts.ray"):
         monkeypatch.setattr(f"{module}.available_bytes", lambda: 2.0 * GIB)
     job = compose_job("cluster=local")
     with pytest.raises(ResourceError) as refused:

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from flexray.errors import ConfigError
-from flexray.messages import Order
+from flexray.core.errors import ConfigError
+from flexray.core.messages import Order
+from flexray.engine.parties.trainer import Trainer
 from flexray.optimizers import LocalOptimizer, LocalSGD, TorchOptimizer, clip_gradients
 from flexray.tasks import Task
-from flexray.training import Trainer
 
 F64 = torch.float64
 RATES = (1.0, 0.5, 2.0, 0.25)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from flexray.algorithms.base import Moment, Plan
-from flexray.errors import ConfigError
-from flexray.planning import checked
+from flexray.algorithms.checked import checked
+from flexray.core.errors import ConfigError
 
 GOOD = Plan((1, 2, 3), (0.1, 0.0, 0.3), 30.0, 10.0, (4.0, math.inf, 1.0))
 NOW = Moment(0, 7.0, (0.0, 1.0, 0.0))

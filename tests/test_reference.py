@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from flexray import models
+from flexray.core.messages import Ended, RoundRecord
 from flexray.data.batches import BatchStream
-from flexray.experiment import Experiment
-from flexray.messages import Ended, RoundRecord
-from flexray.party import Party
-from flexray.phi import split_linear
+from flexray.engine.driver.experiment import Experiment
+from flexray.engine.parties.party import Party
+from flexray.engine.parties.phi import split_linear
 from reference import GatedHead, Pace, Rates, Row, Rule, WeightNormHead, World, run_rounds, run_vafl
 
 ROUNDS, EVENTS, BATCH, SEED = 20, 60, 5, 3

@@ -14,9 +14,9 @@ from torch import nn
 
 from conftest import Compose, Run
 from data.sentiment.writing import bert
-from flexray.errors import ConfigError
+from flexray.core.errors import ConfigError
+from flexray.engine.parties.phi import split_linear
 from flexray.models import LSTM, MLP, Bert, build_module
-from flexray.phi import split_linear
 
 
 @pytest.fixture(scope="session")

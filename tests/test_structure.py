@@ -10,15 +10,30 @@ import hydra
 import pytest
 
 import flexray
-from flexray import config
-from flexray.run import config_folder
+from flexray.config.schema import config_folder, register
 
 SOURCE = Path(flexray.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
-PURE = ("simulation", "algorithms", "models", "optimizers.py", "theory.py", "phi.py", "training.py", "tasks.py")
-"""Maths: no Ray, no Hydra, no files."""
-VIRTUAL = ("simulation", "algorithms", "driver", "party.py", "group.py", "server.py", "training.py")
-"""Where no clock is read; with ``clock=wall``, flexray.wallclock is asked."""
+FLOORS = (
+    ("core",),
+    ("tasks", "optimizers", "models", "report", "traces"),
+    ("data", "algorithms"),
+    ("engine",),
+    ("config",),
+    ("run",),
+    ("predict", "cluster"),
+)
+"""What stands in the package, from the ground up: a module imports from its own room and from floors below."""
+ENGINE = ("parties", "driver", "hosts")
+"""The engine's rooms, from the ground up."""
+PURE = ("core", "tasks", "optimizers", "models", "algorithms", "engine/parties")
+"""Maths: no Ray, no Hydra."""
+VIRTUAL = ("core", "algorithms", "engine/parties", "engine/driver")
+"""Where no clock is read; with ``clock=wall``, flexray.engine.parties.pace is asked."""
+REAL_TIME = (
+    "engine/parties/party.py", "engine/parties/server.py", "engine/driver/wall_rounds.py",
+    "engine/driver/wall_events.py",
+)  # fmt: skip
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -27,39 +42,66 @@ def imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def within(path: Path, places: tuple[str, ...]) -> bool:
-    return path.relative_to(SOURCE).parts[0] in places
+    return any(ids(path).startswith((f"{place}/", f"{place}.py")) for place in places)
+
+
+def room(module: str) -> tuple[str, ...]:
+    """Return where a module of flexray stands: its room, and in the engine the room in there."""
+    parts = module.split(".")[1:]
+    return tuple(parts[:2] if parts[:1] == ["engine"] else parts[:1])
+
+
+def is_above(there: tuple[str, ...], here: tuple[str, ...]) -> bool:
+    """Whether a module in the room ``here`` may not import from the room ``there``."""
+    if there[0] == here[0] == "engine":
+        return there[1:] != here[1:] and ENGINE.index(there[1]) >= ENGINE.index(here[1])
+    floors = {name: number for number, names in enumerate(FLOORS) for name in names}
+    return there[0] != here[0] and floors[there[0]] >= floors[here[0]]
 
 
 def ids(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
+def test_the_package_has_the_rooms_that_the_floors_list() -> None:
+    found = {path.stem for path in SOURCE.iterdir() if path.suffix in ("", ".py") and not path.stem.startswith("__")}
+    assert found == {name for names in FLOORS for name in names}
+    assert {path.stem for path in (SOURCE / "engine").iterdir() if not path.stem.startswith("__")} == set(ENGINE)
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.parent != SOURCE or p.stem != "__init__"], ids=ids)
+def test_nothing_imports_from_a_floor_above(path: Path) -> None:
+    """At the top of a file, within a function, or for type checking only."""
+    here = room(".".join(("flexray", *path.relative_to(SOURCE).with_suffix("").parts)))
+    above = [name for name in imports(path) if name.startswith("flexray.") and is_above(room(name), here)]
+    assert not above
+
+
 @pytest.mark.parametrize("path", FILES, ids=ids)
-def test_ray_is_imported_in_its_runtime_only(path: Path) -> None:
-    if "ray_runtime" not in path.parts:
+def test_ray_is_imported_in_its_room_only(path: Path) -> None:
+    if not within(path, ("engine/hosts/ray",)):
         assert not [name for name in imports(path) if name.split(".")[0] == "ray"]
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if within(p, PURE)], ids=ids)
-def test_the_maths_knows_no_ray_and_no_hydra_and_nothing_above_it(path: Path) -> None:
-    above = {"runtime", "driver", "observers", "build", "run", "config", "components"}
-    for name in imports(path):
-        parts = name.split(".")
-        assert parts[0] not in ("ray", "hydra", "omegaconf")
-        assert not (parts[0] == "flexray" and len(parts) > 1 and parts[1] in above), name
+def test_the_maths_knows_no_ray_and_no_hydra(path: Path) -> None:
+    assert not {name.split(".")[0] for name in imports(path)} & {"ray", "hydra", "omegaconf"}
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if within(p, VIRTUAL)], ids=ids)
 def test_virtual_time_reads_no_wall_clock(path: Path) -> None:
+    if ids(path) == "engine/parties/pace.py":
+        return
     assert not {"time", "datetime"} & set(imports(path))
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if "flexray.wallclock" in imports(p)], ids=ids)
+@pytest.mark.parametrize("path", [p for p in FILES if "flexray.engine.parties.pace" in imports(p)], ids=ids)
 def test_real_seconds_are_used_by_those_only_who_run_in_them(path: Path) -> None:
-    assert ids(path) in ("party.py", "server.py", "driver/wall_rounds.py", "driver/wall_events.py")
+    assert ids(path) in REAL_TIME
 
 
 @pytest.mark.parametrize("path", FILES, ids=ids)
@@ -86,14 +128,14 @@ def choices() -> list[str]:
 
 @pytest.mark.parametrize("choice", choices())
 def test_every_choice_composes(choice: str) -> None:
-    config.register()
+    register()
     with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
         assert hydra.compose("config", [f"+{choice}" if choice.startswith("experiment=") else choice])
 
 
 EXECUTING = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "runpy", "code"}
 """Modules that run what they read."""
-RESTRICTED = ("data/sentiment/unpickling.py", "runtime/ray_runtime/actors.py")
+RESTRICTED = ("data/sentiment/unpickling.py", "engine/hosts/ray/actors.py")
 """Where pickle is used: by a reader that allows plain arrays only; and between our own processes."""
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from flexray import theory
-from flexray.errors import ConfigError
+from flexray.algorithms import theory
+from flexray.core.errors import ConfigError
 from flexray.optimizers import LocalSGD
 
 F64 = torch.float64

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flexray.messages import EvalRecord, RoundRecord, Started
-from flexray.observers.terminal import ProgressObserver
-from flexray.sweep import sweep_table
+from flexray.core.messages import EvalRecord, RoundRecord, Started
+from flexray.run.sweep import sweep_table
+from flexray.run.watch.terminal import ProgressObserver
 
 ROUND = RoundRecord(1, 0.0, 1.25, 1.25, (2, 2), (0.1, 0.1), (0.0, 0.0), 0.0, (1.0, 1.0), 0.5, 0, (), ())
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from conftest import Compose, Run
-from flexray.errors import ConfigError, DataError
-from flexray.messages import RoundRecord, Started
-from flexray.observers.constraint import ConstraintObserver
+from flexray.core.errors import ConfigError, DataError
+from flexray.core.messages import RoundRecord, Started
 from flexray.optimizers import LocalSGD
-from flexray.run import run_command
-from flexray.simulation.trace_speeds import TraceSpeeds
+from flexray.run.command import run_command
+from flexray.run.watch.constraint import ConstraintObserver
 from flexray.traces.cli import main as traces_main
+from flexray.traces.speeds import TraceSpeeds
 
 SMALL = ("dataset.batch_size=128", "model.hidden=[8]", "speeds=trace", "eval_train=false")
 ROWS = np.array([[0.0, 0.5, 0.9], [0.25, 0.25, 0.25], [0.1, 0.2, 0.3], [0.6, 0.7, 0.8], [0.5, 0.0, 0.5]])

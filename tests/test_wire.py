@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from conftest import Compose, Run
-from flexray.errors import ConfigError
-from flexray.messages import Ended, Record, RoundRecord
-from flexray.simulation.network import link_units
-from flexray.wire import Wire
+from flexray.core.errors import ConfigError
+from flexray.core.links import Wire, link_units
+from flexray.core.messages import Ended, Record, RoundRecord
 
 BLOCK = np.array([[3.0, -4.0, 0.5, 0.0], [0.1, 0.2, -0.3, 0.4]], dtype=np.float32)
 

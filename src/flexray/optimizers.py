@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flexray.errors import ConfigError
-from flexray.ranges import number, shown
+from flexray.core.checks import number, shown
+from flexray.core.errors import ConfigError
 
 Step = Callable[[Sequence[Tensor]], None]
 """Applies one local iteration, given the gradients in the order of the parameters."""

@@ -18,26 +18,26 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from flexray.again import CONFIGURATION
-from flexray.build import Job, build
-from flexray.build_dataset import started_from
-from flexray.commands import Parser, guarded
-from flexray.config import CheckpointConfig, ClusterConfig, LoggerConfig
+from flexray.config.compose import build_composed
+from flexray.config.dataset import started_from
+from flexray.config.job import Job
+from flexray.config.schema import CheckpointConfig, ClusterConfig, LoggerConfig
+from flexray.config.trust import check_config
+from flexray.config.typed import read
+from flexray.core.commands import Parser, guarded
+from flexray.core.errors import ConfigError, RunFolderError, printable
+from flexray.core.messages import State
+from flexray.core.runfolder import check_files, read_json
 from flexray.data.base import SPLITS, SavedModel, Split
-from flexray.errors import ConfigError, RunFolderError, printable
-from flexray.group import PartyGroup
-from flexray.messages import State
-from flexray.observers.folder import MODEL_FOLDER, load_state, open_new
-from flexray.overrides import check_keys, chosen_name, own_keys
-from flexray.party import FITTED
-from flexray.report.reading import check_files, read_json
+from flexray.engine.hosts.inline import borrowed_torch
+from flexray.engine.parties.group import PartyGroup
+from flexray.engine.parties.party import FITTED
+from flexray.engine.parties.server import Server
 from flexray.report.runs import COMPLETED
-from flexray.resuming import begun_in, recorded_choices, recorded_overrides
-from flexray.runtime.inprocess import borrowed_torch
-from flexray.server import Server
+from flexray.run.again import CONFIGURATION
+from flexray.run.resume import begun_in, recorded_choices, recorded_overrides
+from flexray.run.watch.folder import MODEL_FOLDER, load_state, open_new
 from flexray.tasks import Task
-from flexray.trust import check_config
-from flexray.typed import read
 
 
 def main() -> None:
@@ -79,7 +79,7 @@ def write_predictions(
         How many rows were written, and how many samples the data has.
 
     Raises:
-        flexray.errors.UserError: The folder, an override or the data cannot be used.
+        flexray.core.errors.UserError: The folder, an override or the data cannot be used.
     """
     job = load_job(run_folder, overrides)
     outline, rows = job.experiment.shared.outline, 0
@@ -154,7 +154,7 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     """Build the run that a run folder records, with some keys of its dataset replaced.
 
     Relative paths of the record start where that run was started, those of ``overrides`` from the current folder.
-    What a run folder may not set (:mod:`flexray.trust`) is refused unless ``trust=true`` is among ``overrides``.
+    What a run folder may not set (:mod:`flexray.config.trust`) is refused unless ``trust=true`` is among ``overrides``.
     """
     check_files(run_folder, writes=False)
     if not (run_folder / "summary.json").exists():
@@ -166,14 +166,9 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
         print(f"flexray: {told}", file=sys.stderr)
     typed, base_dir = recorded_overrides(run_folder), begun_in(run_folder)
     config = _with_typed(_recorded(run_folder), overrides)
-    plain: Any = OmegaConf.to_container(config, resolve=True)
-    check_keys(plain)
-    plain = own_keys(plain, typed)
-    plain["dataset"] = {**plain["dataset"], "batch_size": 1}  # of batches a model that is done trains on none
-    choices = recorded_choices(run_folder)
-    algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
     is_new = any(override.startswith(("dataset.path=", "dataset.files")) for override in overrides)
-    job = build(plain, algo, dataset, base_dir, replace(_saved_model(run_folder, summary), has_new_data=is_new))
+    saved = replace(_saved_model(run_folder, summary), has_new_data=is_new)
+    job = build_composed(config, recorded_choices(run_folder), typed, base_dir, saved)
     parties, expected = list(job.experiment.names[:-1]), summary.get("parties")
     if expected is not None and parties != expected:
         told = ", ".join(map(str, expected)) if isinstance(expected, list) else repr(expected)

@@ -10,18 +10,18 @@ import pytest
 
 from flexray.algorithms.adaptive import AdaptiveFlexVFL, static_rates
 from flexray.algorithms.base import Moment, Plan, System
+from flexray.algorithms.checked import plan_round
 from flexray.algorithms.flex import FlexVFL
 from flexray.algorithms.pbcd import PBCD
 from flexray.algorithms.sync import SyncMaxVFL, SyncMinVFL
 from flexray.algorithms.vafl import VAFL
-from flexray.build_speeds import build_speeds
-from flexray.errors import ConfigError
-from flexray.experiment import LearningRateDecay
-from flexray.messages import Report
+from flexray.config.speeds import build_speeds
+from flexray.core.clock import Stopwatch
+from flexray.core.errors import ConfigError
+from flexray.core.messages import Report
+from flexray.core.speeds import GOOGLE_MEANS
+from flexray.engine.driver.experiment import LearningRateDecay
 from flexray.optimizers import LocalSGD, TorchOptimizer
-from flexray.planning import plan_round
-from flexray.simulation.clock import Stopwatch
-from flexray.simulation.speeds import GOOGLE_MEANS
 
 ROUND_ALGORITHMS = {
     "flex": FlexVFL,

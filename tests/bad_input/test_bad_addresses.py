@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flexray import storage
-from flexray.errors import RunFolderError
+from flexray.core.errors import RunFolderError
+from flexray.run.save import storage
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from flexray import predict
-from flexray.errors import ConfigError
+from flexray.core.errors import ConfigError
 
 UNKNOWN = {
     "algo=flxe": "algo: unknown choice 'flxe'; did you mean 'flex'?",

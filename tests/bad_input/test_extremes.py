@@ -8,15 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from flexray.driver.divergence import Watch
-from flexray.errors import ConfigError, ResourceError
-from flexray.memory import MemoryCheck, is_lack_of_memory
-from flexray.messages import Report
+from flexray.config.overrides import prepare
+from flexray.config.typed import read
+from flexray.core.checks import number, shown, whole
+from flexray.core.errors import ConfigError, ResourceError, blame
+from flexray.core.memory import MemoryCheck, is_lack_of_memory
+from flexray.core.messages import Report
+from flexray.engine.driver.divergence import Watch
 from flexray.models import MLP, build_module
-from flexray.overrides import prepare
-from flexray.participants import blame
-from flexray.ranges import number, shown, whole
-from flexray.typed import read
 
 GOOGOL = "1" + "0" * 100
 TOO_LARGE = {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from flexray.errors import ConfigError
-from flexray.messages import Ended
-from flexray.simulation.speeds import MOST_ITERATIONS, local_iterations
+from flexray.core.errors import ConfigError
+from flexray.core.messages import Ended
+from flexray.core.speeds import MOST_ITERATIONS, local_iterations
 
 FEW = ("dataset.batch_size=8", "rounds=null")
 

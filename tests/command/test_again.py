@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 SMALL = ("cluster=inline", "progress=false", "dataset.batch_size=256", "rounds=4", "model.hidden=[8]")
 

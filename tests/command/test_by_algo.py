@@ -11,9 +11,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from conftest import Compose, save_bundle
-from flexray import config
-from flexray.overrides import chosen_name
-from flexray.run import run_command
+from flexray.config.overrides import chosen_name
+from flexray.config.schema import register, settle
+from flexray.run.command import run_command
 
 VIEWS = "+experiment=modelnet10_views"
 FEW = ("dataset.scale=none", "dataset.batch_size=12", "model=mlp", "model.hidden=[4]")
@@ -68,16 +68,16 @@ def test_a_rate_for_one_participant_goes_over_it(views: Path, tmp_path: Path) ->
 
 
 def test_a_class_of_the_users_takes_the_first_value_and_a_mistyped_name_is_told() -> None:
-    config.register()
+    register()
     node = OmegaConf.create(
         {"algo": {"_target_": "my.Own"}, "a": {"b": "${by_algo:1,{pbcd:2}}", "c": "${a.b}", "d": None}}
     )
-    assert config.settle(node)
+    assert settle(node)
     assert OmegaConf.to_container(node["a"], resolve=False) == {"b": 1, "c": "${a.b}", "d": None}
-    assert not config.settle(node)
+    assert not settle(node)
     wrong = OmegaConf.create({"algo": {"_target_": "my.Own"}, "a": "${by_algo:1,{pbdc:2}}"})
     with pytest.raises(OmegaConfBaseException, match=r"by_algo: unknown algorithm 'pbdc'.*pbcd"):
-        config.settle(wrong)
+        settle(wrong)
 
 
 @pytest.mark.parametrize(

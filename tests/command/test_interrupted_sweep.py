@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flexray.run import run_command
+from flexray.run.command import run_command
 from on_ray.processes import within
 
 COMMAND = (sys.executable, "-m", "flexray.run", "-m", "cluster=inline", "progress=false", "dataset.batch_size=256",

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from flexray import predict
-from flexray.errors import DataError
-from flexray.run import run_command
+from flexray.core.errors import DataError
+from flexray.run.command import run_command
 
 INLINE = ("cluster=inline", "progress=false")
 

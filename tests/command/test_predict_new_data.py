@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flexray import predict
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 from .test_predict import INLINE, table
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flexray.predict import run_command as predict
-from flexray.run import run_command
+from flexray.run.command import run_command
 from pictures.drawing import image_folder
 
 KEYS = ("cluster=inline", "progress=false", "dataset=imagenet100", "dataset.size=8", "dataset.batch_size=4", "rounds=3",

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 
 from conftest import save_bundle
 from flexray.predict import run_command as predict
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 SHORT = ("cluster=inline", "progress=false", "rounds=3", "eval_train=false")
 
@@ -191,7 +191,7 @@ def test_a_run_that_begins_in_a_used_folder_leaves_nothing_of_the_old_one(
     def killed(*args: Any) -> None:
         raise RuntimeError("killed")
 
-    monkeypatch.setattr("flexray.observers.folder.TableObserver._round_row", killed)
+    monkeypatch.setattr("flexray.run.watch.folder.TableObserver._round_row", killed)
     assert run_command([*SHORT, f"hydra.run.dir={tmp_path}", "seed=7"]) == 1
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     hydra = {f".hydra/{name}.yaml" for name in ("config", "hydra", "overrides")}

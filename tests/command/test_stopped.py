@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from flexray.hints import sweep_again
-from flexray.observers.summary import SummaryObserver
-from flexray.run import run_command
+from flexray.run.command import run_command
+from flexray.run.hints import sweep_again
+from flexray.run.watch.summary import SummaryObserver
 
 SMALL = (
     "cluster=inline",

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 import torch
 
+from flexray.core.errors import UserError
 from flexray.data.base import SPLITS
 from flexray.data.table import Table
-from flexray.errors import UserError
 
 N = 20
 PARTIES = {"bank": ["age", "income"], "shop": ["visits"]}

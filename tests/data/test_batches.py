@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from flexray.core.errors import ConfigError
 from flexray.data.batches import BatchStream
-from flexray.errors import ConfigError
 
 
 def epoch_sizes(stream, epoch=0):

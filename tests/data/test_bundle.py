@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from flexray.core.errors import ConfigError, DataError, UserError
 from flexray.data import rows as rows_module
 from flexray.data.base import SPLITS
 from flexray.data.bundle import Bundle
-from flexray.errors import ConfigError, DataError, UserError
 
 ROWS = {"train": 20, "test": 8, "val": 6}
 LABELS = {"train": np.arange(20) % 3, "test": np.arange(8) % 3, "val": np.arange(6) % 4}

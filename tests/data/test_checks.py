@@ -4,10 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from flexray.core.errors import ConfigError, DataError
 from flexray.data.checks import check_features, check_split, check_task, check_test_split, reading
 from flexray.data.digits import Digits
 from flexray.data.outlines import check_classes
-from flexray.errors import ConfigError, DataError
 from flexray.tasks import Task
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from flexray import predict
+from flexray.core.errors import DataError
 from flexray.data.base import SavedModel
 from flexray.data.bundle import Bundle
 from flexray.data.rows import make_task, numbered
 from flexray.data.table import Table
-from flexray.errors import DataError
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 KINDS = {
     "from 0": ([0, 1, 2], 3, ()),

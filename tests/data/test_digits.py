@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
+from flexray.core.errors import ConfigError
 from flexray.data.base import SPLITS
 from flexray.data.digits import Digits
-from flexray.errors import ConfigError
 
 
 def test_outline_needs_no_scikit_learn(monkeypatch):

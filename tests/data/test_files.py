@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flexray.core.errors import DataError, RunFolderError, UserError
+from flexray.core.files import check_file, names_in, open_array
 from flexray.data.bundle import Bundle
 from flexray.data.columns import header
 from flexray.data.folders import entries, found_in
@@ -19,11 +21,9 @@ from flexray.data.off import read_off
 from flexray.data.pictures import Files
 from flexray.data.sentiment.layouts import find_layout
 from flexray.data.sentiment.unpickling import load_pickle
-from flexray.errors import DataError, RunFolderError, UserError
-from flexray.files import check_file, names_in, open_array
-from flexray.simulation.traces import read_trace
 from flexray.traces.chunks import chunks
 from flexray.traces.importing import expand
+from flexray.traces.reading import read_trace
 from flexray.traces.records import Field, batches
 
 READERS = {

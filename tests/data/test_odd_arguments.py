@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flexray.core.errors import UserError
 from flexray.data.base import Dataset
 from flexray.data.bundle import Bundle
 from flexray.data.digits import Digits
@@ -16,7 +17,6 @@ from flexray.data.image_grid import ImageGrid
 from flexray.data.sentiment import Sentiment
 from flexray.data.table import Table
 from flexray.data.views import Views
-from flexray.errors import UserError
 
 ODD: list[Any] = [None, True, False, -1, 0, 7, 10**30, 10**400, 0.5, 1e308, float("nan"), "", "x", "a\0b", "/dev/zero"]
 ODD += [[], [1, 2], [None], {}, {"x": None}, {1: [2]}, {"train": None}, {"train": 10**30}, {"steps": 1.5}]

@@ -17,10 +17,10 @@ from PIL import Image
 from scipy.spatial import ConvexHull
 from scipy.special import ellipe
 
+from flexray.core.errors import DataError
 from flexray.data import render
 from flexray.data.off import read_off
 from flexray.data.raycast import HALF_WIDTH
-from flexray.errors import DataError
 
 CUBE = [list(corner) for corner in itertools.product((0, 1), repeat=3)]
 CUBE_FACES = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
@@ -295,7 +295,7 @@ def test_without_the_extra_its_name_is_told(tmp_path: Path) -> None:
     write_off(tmp_path / "in/c/train/a.off", CUBE, CUBE_FACES)
     program = (
         "import sys; sys.modules.update(dict.fromkeys(('embreex', 'embreex.mesh_construction')))\n"
-        "import flexray.run, flexray.build, flexray.data.render as r\n"
+        "import flexray.run, flexray.config.job, flexray.data.render as r\n"
         "import importlib.util as u; find = u.find_spec\n"
         "u.find_spec = lambda name, *rest: None if name == 'embreex' else find(name, *rest)\n"
         "sys.exit(r.main(sys.argv[1:]))"

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from flexray.core.errors import ConfigError, DataError
 from flexray.data import rows
 from flexray.data.bundle import Bundle
-from flexray.errors import ConfigError, DataError
 from flexray.models import CNN
 from flexray.predict import run_command as predict
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 DRAW = np.random.default_rng(3)
 PICTURES = {split: DRAW.integers(0, 256, size=(n, 5, 4), dtype=np.uint8) for split, n in (("train", 20), ("test", 7))}

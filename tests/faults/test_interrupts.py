@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from flexray.interrupts import Interrupts
+from flexray.run.interrupts import Interrupts
 
 
 def test_a_signal_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from flexray.messages import Record, RoundRecord
+from flexray.core.messages import Record, RoundRecord
 from flexray.report.folders import read_run
-from flexray.run import run_command
-from flexray.running import Execution
+from flexray.run.command import run_command
+from flexray.run.execution import Execution
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
 ABSENT = ("absence.probability={a:0.5,b:0.3}", "absence.above={c:0.3}", "speeds=trace", "model.dropout=0.1")
@@ -165,7 +165,7 @@ def test_a_checkpoint_that_cannot_be_written_on_the_way_costs_nothing_but_itself
         path.write_bytes(content)
 
     assert start(tmp_path / "undisturbed") == 0
-    monkeypatch.setattr("flexray.storage._write_through", on_a_full_disk)
+    monkeypatch.setattr("flexray.run.save.storage._write_through", on_a_full_disk)
     assert start(tmp_path / "run", "rounds=12", "checkpoint.every=4") == 0
     said = capsys.readouterr().out
     assert re.findall(r"No space left on device; there is no checkpoint of round (\d+)", said) == ["8", "12"]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from conftest import Compose, Run, WriteBundle
-from flexray.build import Job
-from flexray.driver import make_driver
-from flexray.driver.saving import Saves
-from flexray.messages import Ended, Record, Snapshot
-from flexray.runtime.inprocess import InProcess, borrowed_torch
+from flexray.config.job import Job
+from flexray.core.messages import Ended, Record, Snapshot
+from flexray.engine.driver.make import make_driver
+from flexray.engine.driver.snapshots import Saves
+from flexray.engine.hosts.inline import InProcess, borrowed_torch
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
 EVERY = Saves(every=1, at_end=True)

@@ -24,10 +24,10 @@ from flexray.data.outlines import check_outline, load_labels
 from flexray.data.pictures import Files
 from flexray.data.sentiment import Sentiment
 from flexray.data.table import Table
-from flexray.observers.folder import load_state
-from flexray.simulation.traces import read_trace, trace_info
+from flexray.run.watch.folder import load_state
 from flexray.traces.formats.base import Request
 from flexray.traces.importing import import_trace
+from flexray.traces.reading import read_trace, trace_info
 
 Write = Callable[[Path], Path]
 Use = Callable[[Path], object]

@@ -25,20 +25,19 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from flexray import config
 from flexray.algorithms.base import Moment
 from flexray.algorithms.flex import FlexVFL
-from flexray.build import Job, build
-from flexray.complaints import HYDRA_ERRORS, explain, known_keys, one_line
-from flexray.config import RunConfig, config_folder, settle
-from flexray.driver import make_driver
-from flexray.errors import UserError
-from flexray.experiment import Limits
-from flexray.overrides import check_keys, chosen_name, own_keys, prepare
-from flexray.run import run_command
-from flexray.runtime.inprocess import InProcess, borrowed_torch
-from flexray.typed import choices_of, key_of
-from flexray.unread import outside_theory, unread
+from flexray.config.explain import HYDRA_ERRORS, explain, known_keys, one_line
+from flexray.config.job import Job, build
+from flexray.config.overrides import check_keys, chosen_name, own_keys, prepare
+from flexray.config.schema import RunConfig, config_folder, register, settle
+from flexray.config.typed import choices_of, key_of
+from flexray.config.unread import outside_theory, unread
+from flexray.core.errors import UserError
+from flexray.engine.driver.experiment import Limits
+from flexray.engine.driver.make import make_driver
+from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.run.command import run_command
 
 EVERY_DAY, OF_WHOLE_COMMAND = 480, 20
 MOST_STEPS = 100
@@ -142,7 +141,7 @@ def is_choice(argument: str) -> bool:
 @functools.cache
 def of_choices(*words: str) -> tuple[DictConfig, dict[str, str]]:
     """Return the configuration of these words, composed once, and the choices made."""
-    config.register()
+    register()
     with hydra.initialize_config_dir(str(FOLDER), version_base="1.3"):
         cfg = hydra.compose("config", list(words), return_hydra_config=True)
     choices: Any = OmegaConf.to_container(cfg.hydra.runtime.choices)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from flexray.errors import UserError
+from flexray.core.errors import UserError
 
 from .files import KINDS, npy
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from flexray.observers.terminal import progress_columns, setup_progress
+from flexray.run.watch.terminal import progress_columns, setup_progress
 
 
 def test_lines_tell_every_ten_seconds_how_many_have_started(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flexray.hints import say_how_far
-from flexray.mailbox import Mailbox
-from flexray.observers.sweep_progress import SweepProgress, count_jobs
-from flexray.observers.terminal import ProgressObserver
-from flexray.run import run_command
+from flexray.run.command import run_command
+from flexray.run.hints import say_how_far
+from flexray.run.mailbox import Mailbox
+from flexray.run.watch.sweep_progress import SweepProgress, count_jobs
+from flexray.run.watch.terminal import ProgressObserver
 from observers.test_tracking import ROUND, STARTED
 
 
@@ -101,7 +101,7 @@ def test_jobs_in_other_processes_say_how_far_the_sweep_is(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mailbox = Mailbox()
-    monkeypatch.setattr("flexray.mailbox.time.time", lambda: mailbox._made_s + 20.0)
+    monkeypatch.setattr("flexray.run.mailbox.time.time", lambda: mailbox._made_s + 20.0)
     with caplog.at_level(logging.INFO, "flexray"):
         for job in range(3):
             mailbox.post(job, 0, None)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from flexray.messages import Ended, EvalRecord, RoundRecord, Started
-from flexray.observers.cluster_metrics import ClusterMetrics
-from flexray.observers.tracking import Tracker, TrackingObserver, waiting_share
-from flexray.run import run_command
+from flexray.core.messages import Ended, EvalRecord, RoundRecord, Started
+from flexray.run.command import run_command
+from flexray.run.watch.cluster_metrics import ClusterMetrics
+from flexray.run.watch.tracking import Tracker, TrackingObserver, waiting_share
 
 STARTED = Started(("a", "b", "server"), 2, 1)
 ROUND = RoundRecord(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from flexray.build import Job
-from flexray.messages import Ended, Record
-from flexray.runtime.ray_runtime import RayCluster
+from flexray.config.job import Job
+from flexray.core.messages import Ended, Record
+from flexray.engine.hosts.ray import RayCluster
 
 RunOnRay = Callable[[Job], list[Record]]
 

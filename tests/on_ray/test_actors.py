@@ -14,10 +14,10 @@ import ray
 import torch
 
 from conftest import Compose, Run
-from flexray.errors import ParticipantError, ResourceError
-from flexray.runtime.base import unwatched
-from flexray.runtime.ray_runtime import RayCluster
-from flexray.runtime.ray_runtime.actors import RayRuntime
+from flexray.core.errors import ParticipantError, ResourceError
+from flexray.engine.driver.seam import unwatched
+from flexray.engine.hosts.ray import RayCluster
+from flexray.engine.hosts.ray.actors import RayRuntime
 
 from .conftest import RunOnRay, digests
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 pytestmark = pytest.mark.ray
 

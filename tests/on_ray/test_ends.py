@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flexray.run import run_command
-from flexray.runtime.loopback import VARIABLE
+from flexray.engine.hosts.loopback import VARIABLE
+from flexray.run.command import run_command
 
 from .processes import descendants, is_alive, within
 

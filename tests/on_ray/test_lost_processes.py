@@ -11,14 +11,14 @@ import pytest
 import ray._private.state
 
 from conftest import Compose, Run
-from flexray.build import Job
-from flexray.errors import LostProcessError
-from flexray.messages import Ended, Record, RoundRecord
-from flexray.observers.base import Observer, Observers
-from flexray.observers.folder import TableObserver
-from flexray.observers.timeline import TimelineObserver
-from flexray.running import Execution
-from flexray.runtime.ray_runtime import RayCluster
+from flexray.config.job import Job
+from flexray.core.errors import LostProcessError
+from flexray.core.messages import Ended, Record, RoundRecord
+from flexray.engine.hosts.ray import RayCluster
+from flexray.run.execution import Execution
+from flexray.run.watch.base import Observer, Observers
+from flexray.run.watch.folder import TableObserver
+from flexray.run.watch.timeline import TimelineObserver
 
 from .conftest import digests
 

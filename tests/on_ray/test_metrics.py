@@ -16,8 +16,8 @@ pytestmark = pytest.mark.ray
 WATCHED = """
 import re, sys, urllib.request
 import ray
-from flexray.messages import Ended
-from flexray.observers import cluster_metrics
+from flexray.core.messages import Ended
+from flexray.run.watch import cluster_metrics
 from flexray.run import run_command
 
 class Watched(cluster_metrics.ClusterMetrics):

@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 from .processes import descendants, within
 from .test_command import wait_for_address

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Compose, Run
-from flexray.messages import Record, RoundRecord
-from flexray.observers.folder import TableObserver
+from flexray.core.messages import Record, RoundRecord
+from flexray.run.watch.folder import TableObserver
 
 from .conftest import RunOnRay, digests
 

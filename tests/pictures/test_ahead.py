@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
+from flexray.core.errors import DataError
 from flexray.data.ahead import ProcessReader, Reader, ThreadReader, expect
 from flexray.data.base import ArrayFeatures
 from flexray.data.batches import Batch, BatchStream
 from flexray.data.image_grid import ImageGrid
-from flexray.errors import DataError
 from pictures.drawing import image_folder
 
 AHEAD = 2

@@ -5,10 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
+from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import SPLITS
 from flexray.data.image_grid import ImageGrid
 from flexray.data.pictures import IMAGENET, Look, middle_box
-from flexray.errors import ConfigError, DataError
 from pictures.drawing import draw, image_folder, noise
 
 IDS = np.array([4, 0, 7])

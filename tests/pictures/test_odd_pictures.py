@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from flexray.core.errors import DataError
 from flexray.data.pictures import Files
-from flexray.errors import DataError
 
 
 def test_a_program_named_as_a_picture_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from flexray.errors import ConfigError, DataError
+from flexray.core.errors import ConfigError, DataError
 from flexray.models import build_module
 from flexray.models.resnet import ResNet
 
@@ -131,7 +131,7 @@ def test_batches_of_one_sample_are_refused_where_batch_normalization_cannot_trai
 
 
 def test_an_evaluation_of_one_sample_and_of_a_chunk_more(compose_job):
-    from flexray.party import Party
+    from flexray.engine.parties.party import Party
 
     job = compose_job("dataset=modelnet40", "dataset.synthetic_test=257", "dataset.synthetic_train=8", "dataset.size=8",
                       "dataset.batch_size=4", "embedding=3")  # fmt: skip

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from flexray.core.errors import ConfigError, DataError, UserError
 from flexray.data.bundle import Bundle
 from flexray.data.views import Views
-from flexray.errors import ConfigError, DataError, UserError
 from pictures.drawing import LAYOUTS, draw, noise, view_folder
 
 ALL = np.arange(4)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from flexray.legends import MAX_ENTRIES, MAX_LINES, legend_below
+from flexray.core.legends import MAX_ENTRIES, MAX_LINES, legend_below
 from flexray.report.folders import find_runs, read_runs
 from flexray.report.grouping import Group, make_groups
 from flexray.report.looks import Look, decided_early, looks
 from flexray.report.plots import draw
-from flexray.simulation.traces import Trace
 from flexray.traces.plot import draw_trace
+from flexray.traces.reading import Trace
 from report.made import write_run
 
 LONG = "my_package.algorithms.AnAlgorithmOfQuiteALongName"

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.report.folders import read_run
 from flexray.report.retime import at_equal_times, with_comm_time, with_round_charge
 from flexray.report.runs import Run
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 COMMON = (
     "cluster=inline", "progress=false", "rounds=6", "eval_every=2", "eval_train=false", "target=0.3", "model=linear",

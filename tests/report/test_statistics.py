@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flexray.errors import DataError
-from flexray.keys import HARMLESS
+from flexray.core.errors import DataError
+from flexray.core.neutral import HARMLESS
 from flexray.report.curves import band, hold
 from flexray.report.folders import find_runs, read_runs
 from flexray.report.grouping import Group, make_groups

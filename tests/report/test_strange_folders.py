@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from flexray.errors import DataError, RunFolderError
-from flexray.overrides import chosen_name
+from flexray.config.overrides import chosen_name
+from flexray.core.errors import DataError, RunFolderError
+from flexray.core.runfolder import flatten, read_yaml
 from flexray.report.contents import Wanted, make_report
 from flexray.report.folders import find_runs, read_run
-from flexray.report.reading import flatten, read_yaml
 from flexray.report.runs import COMPLETED, DAMAGED, UNFINISHED
 from report.made import write_run
 
@@ -211,7 +211,7 @@ def test_interpolations_stay_text(tmp_path: Path) -> None:
 
 
 def test_what_a_run_said_is_what_the_report_reads(tmp_path: Path) -> None:
-    from flexray.run import run_command
+    from flexray.run.command import run_command
 
     status = run_command([
         "cluster=inline", "progress=false", f"hydra.run.dir={tmp_path / 'r'}", "rounds=9", "eval_every=3", "target=0.3",

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from flexray.simulation.clock import EventQueue, Stopwatch
+from flexray.core.clock import EventQueue, Stopwatch
 
 
 def drain(queue: EventQueue[str]) -> list[tuple[float, str]]:

@@ -8,17 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flexray.build_speeds import build_speeds
-from flexray.errors import ConfigError
-from flexray.simulation.speeds import (
-    GOOGLE_MEANS,
-    FixedSpeeds,
-    clip,
-    equal_groups,
-    google_means,
-    local_iterations,
-    unit_time,
-)
+from flexray.config.speeds import build_speeds
+from flexray.core.errors import ConfigError
+from flexray.core.speeds import GOOGLE_MEANS, FixedSpeeds, clip, equal_groups, google_means, local_iterations, unit_time
 
 SPEC_MEANS = [0.3638092, 0.17014983, 0.14333789, 0.33265191, 0.17415424, 0.06804619, 0.14446286, 0.29251583,
               0.2207424, 0.12800219, 0.27062089, 0.13972783, 0.30291598]  # fmt: skip

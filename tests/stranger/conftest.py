@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from flexray import predict
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 SMALL = ("cluster=inline", "progress=false", "rounds=2", "dataset.batch_size=256", "model.hidden=[4]")
 EVIL = "from pathlib import Path\n\nPath('PWNED').touch()\n\n\nclass X:\n    pass\n\n\nAdam = Net = X\n"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from flexray.run import run_command
+from flexray.run.command import run_command
 from stranger.conftest import SMALL, Stranger, tree
 
 Change = Callable[[dict[str, Any]], object]

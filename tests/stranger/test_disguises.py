@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from flexray.errors import ConfigError, RunFolderError
+from flexray.core.errors import ConfigError, RunFolderError
+from flexray.core.runfolder import read_yaml
 from flexray.optimizers import TorchOptimizer
 from flexray.report.folders import read_run
-from flexray.report.reading import read_yaml
-from flexray.resuming import find_resume
-from flexray.run import run_command
-from flexray.storage import LocalStorage
+from flexray.run.command import run_command
+from flexray.run.resume import find_resume
+from flexray.run.save.storage import LocalStorage
 
 from .conftest import SMALL, Stranger, tree
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flexray.report.reading import FILES, check_files
-from flexray.run import run_command
+from flexray.core.runfolder import FILES, check_files
+from flexray.run.command import run_command
 from stranger.conftest import SMALL, Stranger, tree
 
 PLACES = (

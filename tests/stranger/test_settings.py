@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flexray.errors import ConfigError
-from flexray.resuming import how_to_go_on
-from flexray.trust import check_config, check_overrides
+from flexray.config.trust import check_config, check_overrides
+from flexray.core.errors import ConfigError
+from flexray.run.resume import how_to_go_on
 from stranger.conftest import Stranger
 
 KEY = "stands in the run folder and is no key of a run"

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flexray.simulation.traces import read_trace
 from flexray.traces.figures import figures
+from flexray.traces.reading import read_trace
 from traces.writing import native, run, text
 
 Captured = pytest.CaptureFixture[str]

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flexray.errors import DataError
-from flexray.simulation.traces import trace_info
+from flexray.core.errors import DataError
 from flexray.traces import chunks
 from flexray.traces.cleaning import Counts
 from flexray.traces.formats.base import Request
 from flexray.traces.formats.google2011 import FORMAT
+from flexray.traces.reading import trace_info
 from traces.writing import Task, close, imported, machine_events, run, task_usage, text
 
 TASKS: list[Task] = [

@@ -8,7 +8,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from flexray.simulation.traces import trace_info
+from flexray.traces.reading import trace_info
 from traces.writing import S, close, imported, run, text
 
 Row = dict[str, object]

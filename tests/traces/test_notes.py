@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flexray.errors import DataError
-from flexray.simulation.traces import read_trace, trace_info
+from flexray.core.errors import DataError
+from flexray.traces.reading import read_trace, trace_info
 
 from .writing import native
 

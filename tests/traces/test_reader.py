@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flexray.errors import DataError
-from flexray.simulation import trace_parquet
-from flexray.simulation.speeds import local_iterations
-from flexray.simulation.traces import read_trace, shipped_traces, trace_info
+from flexray.core.errors import DataError
+from flexray.core.speeds import local_iterations
+from flexray.traces import parquet as trace_parquet
 from flexray.traces.native import TraceWriter
+from flexray.traces.reading import read_trace, shipped_traces, trace_info
 from traces.writing import close, native, text
 
 CPU = {"a": [0.1, 0.15, 0.2], "b": [0.5, 0.0, 1.0], "c": [0.25, 0.75, 0.125]}

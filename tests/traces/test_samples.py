@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flexray.simulation.traces import trace_info
+from flexray.traces.reading import trace_info
 from traces.writing import close, imported, run, text
 
 

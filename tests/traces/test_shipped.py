@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flexray.simulation.speeds import GOOGLE_MEANS
-from flexray.simulation.traces import read_trace, shipped_traces, trace_info
+from flexray.core.speeds import GOOGLE_MEANS
 from flexray.traces.figures import Figures, figures
+from flexray.traces.reading import read_trace, shipped_traces, trace_info
 from flexray.traces.reports import number
 from flexray.traces.synthesize import Wanted, synthesize
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flexray.simulation.traces import read_trace
 from flexray.traces.figures import figures
+from flexray.traces.reading import read_trace
 from flexray.traces.synthesize import TOLERANCE, Wanted, distance, measure, synthesize, wanted_of
 from traces.writing import run
 

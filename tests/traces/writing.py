@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
-from flexray.simulation.traces import Trace, read_trace
 from flexray.traces.cli import main
+from flexray.traces.reading import Trace, read_trace
 
 S = 1_000_000
 """Microseconds in a second."""

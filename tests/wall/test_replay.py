@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 from .conftest import SMALL, RunFolder, repeated, rows, summary
 

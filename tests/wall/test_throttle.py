@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from flexray.messages import Pace
-from flexray.simulation.speeds import local_iterations
-from flexray.wallclock import Clock, Throttle, Timer
+from flexray.core.messages import Pace
+from flexray.core.speeds import local_iterations
+from flexray.engine.parties.pace import Clock, Throttle, Timer
 
 
 class OwnClock(Clock):

@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from flexray.algorithms.base import Moment, Plan, System
 from flexray.algorithms.flex import FlexVFL
-from flexray.errors import ConfigError, near_match
-from flexray.messages import Report
-from flexray.simulation.speeds import iterations_that_fit
+from flexray.core.errors import ConfigError, near_match
+from flexray.core.messages import Report
+from flexray.core.speeds import iterations_that_fit
 
 FIRST = ("speeds", "dummy")
 

@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from flexray.messages import Report
+from flexray.core.messages import Report
+from flexray.core.speeds import local_iterations, unit_time
 from flexray.optimizers import LocalOptimizer
-from flexray.simulation.speeds import local_iterations, unit_time
 
 RealPace = Literal["fixed", "fill", "slowest"]
 
@@ -145,7 +145,7 @@ class RoundAlgorithm(Algorithm, ABC):
         """Return the parties (0-based) that take no part in a round (0-based), as of clients that are sampled.
 
         It is asked ahead of :meth:`plan`, whose ``now.absent`` has them: they compute, send and receive nothing, and
-        what they sent last stands in (:mod:`flexray.absence`). The same round must give the same parties every time.
+        what they sent last stands in (:mod:`flexray.core.absence`). A round must give the same parties each time.
         """
         return ()
 
@@ -195,8 +195,8 @@ class RoundAlgorithm(Algorithm, ABC):
 
         The learning rates are the fixed ones unless ``lr`` is given; ``pace`` says what it means in real seconds. The
         absent take no local iteration; a round in which for that reason nobody does passes with its timeout. No round
-        is shorter than the local iterations in it (:func:`flexray.planning.plan_round`): where one alone takes longer
-        than the timeout, it is waited for.
+        is shorter than the local iterations in it (:func:`flexray.algorithms.checked.plan_round`): where one alone
+        takes longer than the timeout, it is waited for.
         """
         comm, times = self.comm_units(now), self.unit_times(now)
         idle = {k for k, computes in enumerate(self.computes(now)) if not computes}

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Literal
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan, System
-from flexray.errors import ConfigError, near_match
-from flexray.simulation.speeds import unit_time
+from flexray.core.errors import ConfigError, near_match
+from flexray.core.speeds import unit_time
 
 SERVERS = ("queue", "free")
 

@@ -9,22 +9,20 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import hydra
-from omegaconf import OmegaConf, open_dict
 from rich.console import Console
 from rich.table import Table
 
-from flexray import config
-from flexray.cluster import ClusterPlan, HostSpec
-from flexray.cluster.fit import Demand, Node, UndecidedError, assign, described, share_out
-from flexray.commands import guarded
-from flexray.complaints import HYDRA_ERRORS, explain, one_line
-from flexray.errors import ConfigError, ResourceError
-from flexray.overrides import check_keys, chosen_name, key_of, own_keys, prepare
-from flexray.runtime.memory import GIB, available_bytes, check_memory
-from flexray.runtime.resources import MEMORY, check_nodes
+from flexray.config.compose import build_composed, compose
+from flexray.config.explain import HYDRA_ERRORS, explain, one_line
+from flexray.config.overrides import key_of
+from flexray.config.schema import config_folder
+from flexray.core.commands import guarded
+from flexray.core.errors import ConfigError, ResourceError
+from flexray.engine.hosts.fit import Demand, Node, UndecidedError, assign, described, share_out
+from flexray.engine.hosts.memory import GIB, available_bytes, check_memory
+from flexray.engine.hosts.plan import ClusterPlan, HostSpec
+from flexray.engine.hosts.resources import MEMORY, check_nodes
 
 USAGE = "usage: python -m flexray.cluster check [key=value ...]"
 
@@ -44,7 +42,7 @@ def _check(arguments: list[str]) -> int:
     try:
         plan = read_plan(overrides)
     except HYDRA_ERRORS as error:
-        raise ConfigError(one_line(explain(error, config.config_folder()))) from error
+        raise ConfigError(one_line(explain(error, config_folder()))) from error
     nodes = _nodes(plan)
     Console().print(node_table(nodes))
     print(check(plan, nodes))
@@ -53,23 +51,12 @@ def _check(arguments: list[str]) -> int:
 
 def read_plan(overrides: list[str]) -> ClusterPlan:
     """Return what the configuration asks of the cluster."""
-    from flexray.build import build
-
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     if "cluster" not in map(key_of, overrides):
         overrides = ["cluster=ray", *overrides]
-    config.register()
-    with hydra.initialize_config_dir(str(config.config_folder()), version_base="1.3"):
-        cfg = hydra.compose("config", prepare(overrides), return_hydra_config=True)
-    choices, typed = cfg.hydra.runtime.choices, prepare(overrides)
-    with open_dict(cfg):
-        del cfg["hydra"]
-    plain: Any = OmegaConf.to_container(cfg, resolve=True)
-    check_keys(plain)
-    plain = own_keys(plain, typed)
-    algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
-    return build(plain, algo, dataset, Path.cwd()).cluster
+    config, choices = compose(overrides)
+    return build_composed(config, choices, overrides, Path.cwd()).cluster
 
 
 def _nodes(plan: ClusterPlan) -> list[Node]:
@@ -81,8 +68,8 @@ def _nodes(plan: ClusterPlan) -> list[Node]:
         memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         total = {"CPU": cpus, "GPU": float(torch.cuda.device_count()), "memory": memory}
         return [Node("this machine", total, {**total, "memory": available_bytes()})]
-    from flexray.runtime.ray_runtime import RayCluster
-    from flexray.runtime.ray_runtime.nodes import cluster_nodes
+    from flexray.engine.hosts.ray import RayCluster
+    from flexray.engine.hosts.ray.nodes import cluster_nodes
 
     cluster = RayCluster()
     try:

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from flexray.core.errors import FlexrayError
 from flexray.data.base import IdArray, Split
 from flexray.data.batches import Batch
-from flexray.errors import FlexrayError
 
 Read = Callable[[IdArray, int], Tensor]
 """From sample IDs [b] and the epoch to their content [b, ...]."""

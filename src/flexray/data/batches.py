@@ -6,9 +6,9 @@ Shapes: b = samples of a batch.
 from dataclasses import dataclass  # and no annotations from __future__: as texts, a named tuple loses their module
 from typing import NamedTuple
 
+from flexray.core.errors import ConfigError
+from flexray.core.seeds import generator
 from flexray.data.base import IdArray
-from flexray.errors import ConfigError
-from flexray.seeds import generator
 
 
 class Batch(NamedTuple):

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from flexray.core.errors import ConfigError, DataError, near_match
+from flexray.core.files import open_array
 from flexray.data.base import (
     SPLITS,
     Array,
@@ -33,8 +35,6 @@ from flexray.data.base import (
 )
 from flexray.data.checks import check_features, check_party_name, check_path, check_split, check_task, name_list
 from flexray.data.rows import blocks, fit_scaling, make_task, numbered, row_of_ids
-from flexray.errors import ConfigError, DataError, near_match
-from flexray.files import open_array
 from flexray.tasks import LabelArray, Loss, Task
 
 LAYOUT = "expected a folder with train/NAME.npy and test/NAME.npy (one array per party) and a labels.npy in both"

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from flexray.core.checks import number, shown, whole
+from flexray.core.errors import ConfigError, DataError, UserError
+from flexray.core.files import check_file, said
 from flexray.data.base import Array
-from flexray.errors import ConfigError, DataError, UserError
-from flexray.files import check_file, said
-from flexray.ranges import number, shown, whole
 from flexray.tasks import Loss, Task
 
 _NOT_PARTIES = ("ids", "labels", "server")

@@ -22,8 +22,8 @@ from pyarrow import compute, types
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 from pyarrow.parquet import ParquetFile, read_schema
 
+from flexray.core.errors import ConfigError, DataError, near_match
 from flexray.data.checks import reading
-from flexray.errors import ConfigError, DataError, near_match
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from flexray.core.errors import DataError
 from flexray.data.base import Array, ArrayFeatures, Dataset, Features, IdArray, Outline, Split
 from flexray.data.checks import check_split, check_test_split
 from flexray.data.rows import split_rows
-from flexray.errors import DataError
 from flexray.tasks import LabelArray, Task
 
 NUM_SAMPLES = 1797

@@ -6,11 +6,11 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from flexray.core.errors import ConfigError, DataError, near_match
+from flexray.core.files import names_in, said
+from flexray.core.seeds import generator
 from flexray.data.base import SPLITS, Split
 from flexray.data.checks import reading
-from flexray.errors import ConfigError, DataError, near_match
-from flexray.files import names_in, said
-from flexray.seeds import generator
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 SHOWN = 5

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import Split
 from flexray.data.checks import check_path
 from flexray.data.folders import SUFFIXES, chosen_classes, entries, found_in, pictures_below, split_folders
 from flexray.data.picture_data import Listing, PictureData, Sample, check_whole, whole_pair
 from flexray.data.stand_in import StandIn
-from flexray.errors import ConfigError, DataError
 
 LAYOUT = "looked for train/CLASS/PICTURE and val/ or test/ the same"
 QUADRANTS = ("upper_left", "upper_right", "lower_left", "lower_right")

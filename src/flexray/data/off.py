@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
-from flexray.files import check_file, said
+from flexray.core.errors import DataError
+from flexray.core.files import check_file, said
 
 EXPECTED = "expected an ASCII OFF mesh: OFF, the counts of vertices and faces, then a line for each"
 HEADER = re.compile(r"(?:ST)?C?N?OFF(.*)", re.IGNORECASE)

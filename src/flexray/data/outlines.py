@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from flexray.core.errors import DataError
 from flexray.data.base import SPLITS, Array, Dataset, Outline, Split
 from flexray.data.checks import check_party_name, check_task, name_list
-from flexray.errors import DataError
 from flexray.tasks import LabelArray
 
 log = logging.getLogger("flexray")

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from flexray.core.checks import FEW, MANY, whole
+from flexray.core.errors import ConfigError, DataError, near_match
 from flexray.data.ahead import ProcessReader, Read, Reader, ThreadReader
 from flexray.data.base import SPLITS, Dataset, Features, Outline, SavedModel, Split
 from flexray.data.checks import check_bool, check_path, check_split, name_list
 from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Pictures, Source
 from flexray.data.stand_in import StandIn
-from flexray.errors import ConfigError, DataError, near_match
-from flexray.ranges import FEW, MANY, whole
 from flexray.tasks import LabelArray, Task
 
 SCALES = ("unit", "imagenet")

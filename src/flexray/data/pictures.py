@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flexray.core.errors import DataError
+from flexray.core.seeds import generator
 from flexray.data.ahead import Reader
 from flexray.data.base import Array, IdArray, Split
 from flexray.data.batches import Batch
 from flexray.data.checks import reading
-from flexray.errors import DataError
-from flexray.seeds import generator
 
 if TYPE_CHECKING:  # a run without pictures does not import Pillow
     from PIL.Image import Image

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flexray.core.errors import DataError
 from flexray.data.off import Mesh
-from flexray.errors import DataError
 
 FloatArray = npt.NDArray[np.float32]
 Picture = npt.NDArray[np.uint8]

@@ -28,10 +28,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from flexray.commands import Parser, guarded
+from flexray.core.commands import Parser, guarded
+from flexray.core.errors import ConfigError, DataError, ResourceError, RunFolderError, UserError
 from flexray.data.off import read_off
 from flexray.data.raycast import Cameras, Scene
-from flexray.errors import ConfigError, DataError, ResourceError, RunFolderError, UserError
 
 SPLITS = ("train", "val", "test")
 LAYOUT = "expected CLASS/{train,test}/ITEM.off below it"

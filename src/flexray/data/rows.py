@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flexray.core.errors import DataError
 from flexray.data.base import Array, Fitted, IdArray, Split
-from flexray.errors import DataError
 from flexray.tasks import LabelArray, Loss, Task
 
 BLOCK_BYTES = 64 * 2**20

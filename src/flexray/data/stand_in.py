@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from flexray.seeds import generator
+from flexray.core.seeds import generator
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from flexray.core.errors import ConfigError, DataError, near_match
 from flexray.data.base import ArrayFeatures, Dataset, Features, Fitted, IdArray, Outline, SavedModel, Split
 from flexray.data.checks import (
     check_bool,
@@ -41,7 +42,6 @@ from flexray.data.rows import (
     scaled,
     split_rows,
 )
-from flexray.errors import ConfigError, DataError, near_match
 from flexray.tasks import LabelArray, Loss, Task
 
 FloatArray = npt.NDArray[np.float64]

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flexray.core.checks import FEW
+from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import Split
 from flexray.data.folders import entries, found_in, split_folders
 from flexray.data.picture_data import Listing, PictureData, Sample, check_whole
 from flexray.data.stand_in import StandIn
-from flexray.errors import ConfigError, DataError
-from flexray.ranges import FEW
 
 LAYOUT = (
     "looked for CLASS/train/ITEM/VIEW.png, CLASS/train/ITEM_VIEW.png and train/CLASS/..., with test/ or val/ beside"

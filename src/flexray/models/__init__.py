@@ -17,8 +17,8 @@ from typing import Any
 
 from torch import nn
 
-from flexray.errors import ConfigError
-from flexray.memory import MemoryCheck
+from flexray.core.errors import ConfigError
+from flexray.core.memory import MemoryCheck
 from flexray.models.bert import Bert
 from flexray.models.cnn import CNN
 from flexray.models.lstm import LSTM
@@ -35,7 +35,7 @@ def build_module(factory: ModuleFactory, owner: str = "", **offers: Any) -> nn.M
 
     Raises:
         ConfigError: It made something else than a module, or refuses its arguments; ``owner`` is named, if given.
-        flexray.errors.ResourceError: It needs more memory than there is.
+        flexray.core.errors.ResourceError: It needs more memory than there is.
     """
     bound = factory.keywords if isinstance(factory, partial) else {}
     parameters = inspect.signature(factory).parameters

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flexray.errors import ConfigError
-from flexray.ranges import number, whole
+from flexray.core.checks import number, whole
+from flexray.core.errors import ConfigError
 
 
 class Bert(nn.Module):

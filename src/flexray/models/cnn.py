@@ -10,7 +10,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from flexray.errors import ConfigError
+from flexray.core.errors import ConfigError
 from flexray.models.mlp import check_widths
 
 

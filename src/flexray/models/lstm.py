@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from flexray.errors import ConfigError
-from flexray.ranges import number, whole
+from flexray.core.checks import number, whole
+from flexray.core.errors import ConfigError
 
 
 class LSTM(nn.Module):

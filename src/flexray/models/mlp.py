@@ -10,8 +10,8 @@ from typing import Literal
 
 from torch import nn
 
-from flexray.errors import ConfigError, near_match
-from flexray.ranges import number, shown, whole
+from flexray.core.checks import number, shown, whole
+from flexray.core.errors import ConfigError, near_match
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
 

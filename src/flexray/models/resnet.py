@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flexray.errors import ConfigError, DataError
+from flexray.core.errors import ConfigError, DataError
 from flexray.models.cnn import picture_shape
 
 DEPTHS = (18, 34, 50, 101, 152)
@@ -32,7 +32,7 @@ class ResNet(nn.Module):
 
     Raises:
         ConfigError: An argument is out of range.
-        flexray.errors.DataError: The file holds other weights.
+        flexray.core.errors.DataError: The file holds other weights.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from flexray.commands import Parser, guarded
+from flexray.core.commands import Parser, guarded
 from flexray.report.contents import Wanted
 from flexray.report.curves import AXES
 from flexray.report.plots import FORMATS

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.report.folders import find_runs, read_runs
 from flexray.report.grouping import Group, make_groups
 from flexray.report.published import Published, published

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from flexray.errors import DataError, RunFolderError
-from flexray.report.reading import flatten, natural, read_json, read_table, read_yaml
+from flexray.core.errors import DataError, RunFolderError
+from flexray.core.runfolder import flatten, natural, read_json, read_table, read_yaml
 from flexray.report.runs import COMPLETED, DAMAGED, ENDS, UNFINISHED, Evaluations, FloatArray, Run, Series
 
 MARKS = ("summary.json", "rounds.csv", ".hydra/config.yaml")
@@ -151,7 +151,7 @@ def _planned(run: Run) -> dict[str, Any]:
 
 
 def _name(run: Run, group: str) -> str:
-    """Return what the summary will call it, as ``flexray.overrides.chosen_name`` does, which imports Hydra."""
+    """Return what the summary will call it, as ``flexray.config.overrides.chosen_name`` does, which imports Hydra."""
     if (key := f"{group}._target_") in run.typed:
         return str(run.config.get(key)).rpartition(".")[2].lower()
     return run.choices.get(group, "?")

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flexray.errors import DataError, near_match
-from flexray.keys import HARMLESS, is_under
+from flexray.core.errors import DataError, near_match
+from flexray.core.neutral import HARMLESS, is_under
 from flexray.report.runs import Run
 
 NAMES = ("algo", "dataset")

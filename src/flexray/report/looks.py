@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flexray.metrics import lower_is_better
+from flexray.core.scores import lower_is_better
 from flexray.report.curves import curve
 from flexray.report.grouping import Group, is_setting
 from flexray.report.runs import Run

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flexray.metrics import lower_is_better
+from flexray.core.scores import lower_is_better
 from flexray.report.contents import Report
 from flexray.report.curves import AXES
 from flexray.report.grouping import all_values, differing, is_setting, shown

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexray.errors import DataError
-from flexray.legends import legend_below, plain, wrap_title
+from flexray.core.errors import DataError
+from flexray.core.legends import legend_below, plain, wrap_title
 from flexray.report.curves import Band, band, curve
 from flexray.report.grouping import Group
 from flexray.report.looks import Look, decided_early, label, looks, settings_of

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.report.runs import FloatArray, Run
 
 

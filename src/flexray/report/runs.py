@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
-from flexray.metrics import meets
+from flexray.core.errors import DataError
+from flexray.core.scores import meets
 
 FloatArray = npt.NDArray[np.float64]
 

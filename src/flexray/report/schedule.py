@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from flexray.errors import RunFolderError
-from flexray.report.reading import read_text
+from flexray.core.errors import RunFolderError
+from flexray.core.runfolder import read_text
 from flexray.report.runs import UNFINISHED, FloatArray, Run
 
 MICROSECONDS_PER_UNIT = 1000.0

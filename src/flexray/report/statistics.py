@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from flexray.metrics import lower_is_better
+from flexray.core.scores import lower_is_better
 from flexray.report.grouping import Group
 from flexray.report.runs import DIVERGED, STOPPED, UNFINISHED, Reached
 

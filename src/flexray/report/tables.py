@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flexray.metrics import lower_is_better
+from flexray.core.scores import lower_is_better
 from flexray.report.grouping import is_setting
 from flexray.report.published import SOURCE, Published
 from flexray.report.runs import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.report import tables
 from flexray.report.contents import Wanted, make_report
 from flexray.report.grouping import all_values, shown

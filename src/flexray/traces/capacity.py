@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.traces.cleaning import Counts, Policy, judge
 from flexray.traces.formats.base import Imported, Request
 from flexray.traces.grid import BAD, Grid

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
-from flexray.files import check_file, said
-from flexray.simulation.trace_files import complaint
+from flexray.core.errors import DataError
+from flexray.core.files import check_file, said
+from flexray.traces.files import complaint
 
 CHUNK_BYTES = 1 << 23
 """Chunks do not depend on the number of threads, so neither does the order in which numbers are added up."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 
 FloatArray = npt.NDArray[np.float64]
 

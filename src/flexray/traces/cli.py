@@ -12,14 +12,14 @@ from typing import NoReturn
 import numpy as np
 from rich.console import Console
 
-from flexray.commands import Parser, guarded
-from flexray.errors import ConfigError, near_match
-from flexray.simulation.traces import TraceInfo, read_trace, trace_info
+from flexray.core.commands import Parser, guarded
+from flexray.core.errors import ConfigError, near_match
 from flexray.traces import reports
 from flexray.traces.arguments import COMMANDS, build_parser
 from flexray.traces.cleaning import Policy
 from flexray.traces.figures import DAY_S, figures
 from flexray.traces.formats.base import Request, no_progress
+from flexray.traces.reading import TraceInfo, read_trace, trace_info
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -106,7 +106,7 @@ def _plot(options: argparse.Namespace, console: Console) -> None:
 
 
 def _drawn(info: TraceInfo, count: int, seed: int) -> list[str]:
-    from flexray.seeds import generator
+    from flexray.core.seeds import generator
 
     count = min(count, len(info.machines))
     chosen = generator(seed, "plot").choice(len(info.machines), count, replace=False)

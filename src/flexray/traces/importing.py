@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
-from flexray.files import check_file, names_in, said
+from flexray.core.errors import DataError
+from flexray.core.files import check_file, names_in, said
 from flexray.traces.chunks import GZIP
 from flexray.traces.cleaning import Counts, Policy, clean
 from flexray.traces.formats import find_format

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.traces.capacity import Capacity, add_up
 from flexray.traces.cleaning import Counts
 from flexray.traces.formats.base import DEFAULT_STEP_S, Format, Imported, Request, no_progress

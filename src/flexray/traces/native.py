@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
-from flexray.simulation.trace_parquet import METADATA
+from flexray.core.errors import DataError
+from flexray.traces.parquet import METADATA
 
 FloatArray = npt.NDArray[np.float64]
 

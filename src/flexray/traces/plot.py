@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flexray.errors import DataError
-from flexray.legends import legend_below, wrap_title
-from flexray.simulation.traces import Trace
+from flexray.core.errors import DataError
+from flexray.core.legends import legend_below, wrap_title
 from flexray.traces.figures import DAY_S
+from flexray.traces.reading import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
-from flexray.files import check_file, said
+from flexray.core.errors import DataError
+from flexray.core.files import check_file, said
 from flexray.traces.chunks import CHUNK_BYTES, Chunk, Progress, chunks, parsing
 
 ROWS = 1 << 18

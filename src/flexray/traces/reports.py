@@ -10,9 +10,9 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from flexray.simulation.traces import Trace, TraceInfo
 from flexray.traces.cleaning import ALWAYS, KINDS, NO_FAULT, Policy
 from flexray.traces.figures import DAY_S, QUANTILES, Figures, figures
+from flexray.traces.reading import Trace, TraceInfo
 from flexray.traces.synthesize import Wanted
 
 NOT_KNOWN = "-"

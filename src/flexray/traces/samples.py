@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.traces.chunks import Chunk
 from flexray.traces.cleaning import Counts, judge
 from flexray.traces.formats.base import Format, Imported, Request

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.traces.figures import DAY_S, Figures, autocorrelation
 
 FloatArray = npt.NDArray[np.float64]
@@ -56,7 +56,7 @@ class _Noise:
     """What is drawn once; the knobs only scale it, so that turning them changes the figures smoothly."""
 
     def __init__(self, machines: int, length: int, step_s: float, seed: int) -> None:
-        from flexray.seeds import generator
+        from flexray.core.seeds import generator
 
         def draw(name: str, *shape: int) -> FloatArray:
             return generator(seed, "synthesize", name).standard_normal(shape)

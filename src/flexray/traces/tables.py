@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from flexray.errors import DataError
-from flexray.simulation.trace_files import TIMES, is_long
+from flexray.core.errors import DataError
 from flexray.traces.chunks import Chunk, Columns, Progress, chunks, floats, read_columns
+from flexray.traces.files import TIMES, is_long
 from flexray.traces.records import csv_table, split_header
 from flexray.traces.samples import Samples
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.traces.chunks import Chunk
 from flexray.traces.cleaning import Counts
 from flexray.traces.grid import MAX_WINDOWS, Grid

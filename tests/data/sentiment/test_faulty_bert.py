@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from flexray.core.errors import ConfigError, DataError
 from flexray.data.sentiment import Sentiment
-from flexray.errors import ConfigError, DataError
 from flexray.models.bert import Bert
 
 from .writing import SIZES, arrays, bert

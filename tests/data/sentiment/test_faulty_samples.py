@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
+from flexray.core.errors import DataError, UserError
 from flexray.data.sentiment import Sentiment
-from flexray.errors import DataError, UserError
 
 from .writing import SIZES, arrays, bert, infomax, mmsa, mmsa_content
 

@@ -8,8 +8,8 @@ import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
+from flexray.core.errors import ConfigError
 from flexray.data.sentiment.tokens import check_bert
-from flexray.errors import ConfigError
 
 from .writing import arrays
 

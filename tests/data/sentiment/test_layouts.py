@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from flexray.core.errors import ConfigError, DataError
 from flexray.data.sentiment import Sentiment
-from flexray.errors import ConfigError, DataError
 
 from .writing import SIZES, arrays, bert, infomax, mmsa, mmsa_content, samples
 

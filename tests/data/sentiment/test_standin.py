@@ -9,12 +9,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from flexray.config import config_folder
+from flexray.config.schema import config_folder
+from flexray.core.errors import ConfigError
 from flexray.data.sentiment import Sentiment
 from flexray.data.sentiment.standin import FIRST, LAST, LISTED
-from flexray.errors import ConfigError
-from flexray.run import run_command
-from flexray.sentiment_metrics import sentiment_metrics
+from flexray.run.command import run_command
+from flexray.tasks import sentiment_metrics
 
 SIZES = {"train": 600, "val": 5, "test": 300}
 

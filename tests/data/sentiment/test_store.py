@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from flexray.core.errors import DataError
 from flexray.data.sentiment import Sentiment
-from flexray.errors import DataError
 
 from .writing import SIZES, arrays, infomax
 

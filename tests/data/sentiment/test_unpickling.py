@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from flexray.core.errors import DataError
 from flexray.data.sentiment import Sentiment
 from flexray.data.sentiment.samples import as_text
 from flexray.data.sentiment.unpickling import load_pickle
-from flexray.errors import DataError
 
 from .writing import infomax, mmsa
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from flexray.core.errors import ConfigError, DataError
+from flexray.core.files import open_array
 from flexray.data.base import SPLITS, Array
 from flexray.data.columns import read as read_columns
 from flexray.data.sentiment.samples import PARTIES, Modality, Samples, Splits, as_text, step_count, trimmed
-from flexray.errors import ConfigError, DataError
-from flexray.files import open_array
 
 LAYOUT = "train/ and test/ with video.npy, audio.npy, text.npy or sentences.csv, and labels.npy (bundle)"
 SENTENCES = "sentences.csv"

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from flexray.core.checks import whole
+from flexray.core.errors import ConfigError, near_match
 from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, Fitted, Outline, SavedModel, Split
 from flexray.data.checks import check_bool, check_path, check_split, check_task
 from flexray.data.rows import make_task, numbered
@@ -27,8 +29,6 @@ from flexray.data.sentiment.samples import PARTIES
 from flexray.data.sentiment.standin import StandIn, stand_in
 from flexray.data.sentiment.store import Store, open_store
 from flexray.data.sentiment.tokens import check_bert, check_tokens, tokenize
-from flexray.errors import ConfigError, near_match
-from flexray.ranges import whole
 from flexray.tasks import LabelArray, Loss, Task
 
 log = logging.getLogger("flexray")

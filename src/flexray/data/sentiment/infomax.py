@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from flexray.core.errors import DataError
 from flexray.data.base import Split
 from flexray.data.sentiment.samples import Modality, Samples, Splits, as_array, as_text, is_listing, step_count
 from flexray.data.sentiment.unpickling import load_pickle
-from flexray.errors import DataError
 
 FILES: dict[Split, str] = {"train": "train.pkl", "val": "dev.pkl", "test": "test.pkl"}
 LAYOUT = "train.pkl, dev.pkl and test.pkl (Multimodal-Infomax)"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from flexray.core.errors import ConfigError, DataError
+from flexray.core.files import names_in
 from flexray.data.sentiment import arrays, infomax, mmsa
 from flexray.data.sentiment.samples import Splits
-from flexray.errors import ConfigError, DataError
-from flexray.files import names_in
 
 LAYOUTS = (infomax.LAYOUT, mmsa.LAYOUT, arrays.LAYOUT)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from flexray.core.errors import DataError
 from flexray.data.base import Array, Split
 from flexray.data.sentiment.samples import (
     Modality,
@@ -25,7 +26,6 @@ from flexray.data.sentiment.samples import (
     trimmed,
 )
 from flexray.data.sentiment.unpickling import load_pickle
-from flexray.errors import DataError
 
 NAMES = ("aligned_50.pkl", "unaligned_50.pkl")
 LAYOUT = "aligned_50.pkl or unaligned_50.pkl (MMSA)"

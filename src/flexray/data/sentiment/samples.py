@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from flexray.core.errors import DataError
 from flexray.data.base import Array, Split
-from flexray.errors import DataError
 
 PARTIES = ("video", "audio", "text")
 """The three modalities, in the paper's order."""

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from flexray.core.checks import FEW, MANY, whole
+from flexray.core.errors import ConfigError
+from flexray.core.seeds import generator
 from flexray.data.base import SPLITS, Array, IdArray, Split
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
 from flexray.data.sentiment.samples import PARTIES
-from flexray.errors import ConfigError
-from flexray.ranges import FEW, MANY, whole
-from flexray.seeds import generator
 
 WEIGHTS = {"video": 0.7, "audio": 0.7, "text": 0.9}
 """What a party's mood adds to the sentiment: text says most, as in the real data."""

@@ -26,11 +26,11 @@ from typing import Any
 
 import numpy as np
 
+from flexray.core.errors import DataError
+from flexray.core.files import check_file, open_array
 from flexray.data.base import Array, Fitted, IdArray, Split
 from flexray.data.sentiment.layouts import Layout
 from flexray.data.sentiment.samples import PARTIES, Joined, Modality, Samples, join
-from flexray.errors import DataError
-from flexray.files import check_file, open_array
 
 log = logging.getLogger("flexray")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import Array, IdArray
-from flexray.errors import ConfigError, DataError
 from flexray.models.bert import BERT_EXPECTED, first_line
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json", "pytorch_model.bin.index.json")

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from flexray.core.errors import DataError
 from flexray.data.base import Array
 from flexray.data.checks import reading
-from flexray.errors import DataError
 
 CONTAINERS = (
     "bool",

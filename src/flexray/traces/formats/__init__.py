@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from flexray.errors import ConfigError, near_match
+from flexray.core.errors import ConfigError, near_match
 from flexray.traces.formats.base import Format
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import ConfigError
+from flexray.core.errors import ConfigError
 from flexray.traces.cleaning import Counts, Policy
 
 FloatArray = npt.NDArray[np.float64]

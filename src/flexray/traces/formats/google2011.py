@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.traces.capacity import Capacity, Events, capacities
 from flexray.traces.chunks import Columns, chunks, floats, read_columns, whole
 from flexray.traces.formats.base import Request

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
+from flexray.core.errors import DataError
 from flexray.traces.capacity import Capacity, Events, capacities
 from flexray.traces.formats.base import Request
 from flexray.traces.kinds import TaskFormat

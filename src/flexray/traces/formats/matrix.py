@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from flexray.errors import DataError
-from flexray.simulation.trace_files import MatrixTrace
+from flexray.core.errors import DataError
 from flexray.traces.cleaning import Counts, judge
+from flexray.traces.files import MatrixTrace
 from flexray.traces.formats.base import DEFAULT_STEP_S, Format, Imported, Request
 
 FloatArray = npt.NDArray[np.float64]

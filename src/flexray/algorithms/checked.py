@@ -1,0 +1,127 @@
+"""Asks an algorithm, perhaps a user's own, for a plan, and refuses one that cannot be carried out."""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RealPace, RoundAlgorithm
+from flexray.core.errors import ConfigError, blame
+
+FINITE = sys.float_info.max
+ROUNDING = 1e-9
+"""Times that differ by less than this share differ by rounding alone."""
+
+
+def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
+    """Return the plan of the round that starts now."""
+    phase = f"round {now.round + 1}"
+    with blame("algo", phase):
+        plan = algorithm.plan(now)
+    return _never_shorter_than_its_computing(checked(plan, now, phase, algorithm.computes(now)), algorithm)
+
+
+def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> Plan:
+    """Return the plan of the turn of ``party`` (0-based), called ``name``, that starts now."""
+    phase = f"turn {now.round + 1} of {name}"
+    with blame("algo", phase):
+        plan = algorithm.plan(party, now)
+    return checked(plan, now, phase, algorithm.computes(now))
+
+
+def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
+    """Return the plan of the dummy round, from which nobody is absent, or None if the algorithm asks for none."""
+    now, phase = replace(now, absent=frozenset()), "its dummy round"
+    with blame("algo", phase):
+        plan = algorithm.preparation(now)
+    if plan is None:
+        return None
+    return _never_shorter_than_its_computing(checked(plan, now, phase, algorithm.computes(now)), algorithm)
+
+
+def _never_shorter_than_its_computing(plan: Plan, algorithm: RoundAlgorithm) -> Plan:
+    """Return the plan with a duration that the local iterations in it fit into, unless they are not waited for."""
+    longest = max((t * unit for t, unit in zip(plan.tau, plan.unit_times, strict=True) if t), default=0.0)
+    if not algorithm.system.waits_for_overrun or longest <= (plan.duration_units - plan.comm_units) * (1 + ROUNDING):
+        return plan
+    return replace(plan, duration_units=longest + plan.comm_units)
+
+
+def left_out(algorithm: RoundAlgorithm, index: int, utilization: Sequence[float]) -> frozenset[int]:
+    """Return the parties (0-based) that an algorithm leaves out of a round (0-based).
+
+    Raises:
+        ConfigError: It names what is no party.
+    """
+    phase, count = f"round {index + 1}", len(algorithm.system.names) - 1
+    with blame("algo", phase):
+        given = algorithm.leaves_out(index, utilization)
+    try:
+        found = frozenset(map(operator.index, given))
+    except TypeError:
+        found = frozenset((-1,))
+    if not all(0 <= k < count for k in found):
+        raise ConfigError(
+            f"algo failed in {phase}: it leaves out {_short(given)}, expected numbers from 0 to {count - 1}"
+        )
+    return found
+
+
+def checked(plan: Any, now: Moment, phase: str, computes: Sequence[bool]) -> Plan:
+    """Return the plan in Python's own numbers, since NumPy's have no JSON; the frozen and absent take no iteration.
+
+    Raises:
+        ConfigError: It is no plan, or has too few or too many numbers, or some that mean nothing.
+    """
+    if not isinstance(plan, Plan):
+        raise ConfigError(f"algo failed in {phase}: its plan is {_short(plan)}, expected a {Plan.__module__}.Plan")
+    count = len(now.utilization)
+    try:
+        tau = _numbers("tau", plan.tau, count, int, "whole numbers of at least 0")
+        lr = _numbers("lr", plan.lr, count, float, "finite numbers of at least 0")
+        duration = _number("duration_units", plan.duration_units)
+        comm = _number("comm_units", plan.comm_units, most=duration)  # the rest is computing
+        times = _numbers("unit_times", plan.unit_times, count, float, "numbers of at least 0", math.inf)
+        server = _number("server_units", plan.server_units)
+        end, used = plan.end_units, plan.utilization
+        end = None if end is None else _number("end_units", end, least=now.sim_time)
+        used = None if used is None else _numbers("utilization", used, count, float, "numbers from 0 to 1", 1.0)
+        if plan.pace not in get_args(RealPace):
+            raise ConfigError(f"pace {_short(plan.pace)}, expected one of: {', '.join(get_args(RealPace))}")
+    except ConfigError as error:
+        raise ConfigError(f"algo failed in {phase}: its plan has {error}") from error
+    tau = tuple(t if computing else 0 for t, computing in zip(tau, computes, strict=True))
+    return Plan(tau, lr, duration, comm, times, end, used, plan.pace, server)
+
+
+def _numbers(name: str, given: Any, count: int, kind: type, words: str, most: float = FINITE) -> tuple[Any, ...]:
+    """Return ``count`` numbers from 0 to ``most``; one that ``kind`` changes, such as 1.5, "1" or NaN, is none."""
+    try:
+        given = list(given)
+        found = tuple(map(kind, given))
+        if len(found) == count and all(n == g and 0 <= n <= most for n, g in zip(found, given, strict=True)):
+            return found
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ConfigError(f"{name} {_short(given)}, expected {count} {words}")
+
+
+def _number(name: str, given: Any, least: float = 0.0, most: float = FINITE) -> float:
+    try:
+        number = float(given)
+        if number == given and least <= number <= most:
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    words = f"of at least {least:g}" if most == FINITE else f"from {least:g} to the duration, {most:g}"
+    raise ConfigError(f"{name} {_short(given)}, expected a finite number {words}")
+
+
+def _short(given: Any) -> str:
+    """Return a value on one line that is not too long."""
+    text = " ".join(repr(given).split())
+    return text if len(text) <= 100 else f"{text[:100]}..."

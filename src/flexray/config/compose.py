@@ -1,0 +1,70 @@
+"""From overrides to a job: composed by Hydra, checked, and built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hydra
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from flexray.config.overrides import check_keys, chosen_name, own_keys, prepare
+from flexray.config.schema import config_folder, register
+
+if TYPE_CHECKING:
+    from flexray.config.job import Job
+    from flexray.data.base import SavedModel
+
+
+def compose(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
+    """Return the configuration that overrides ask for, and the choice of every group."""
+    register()
+    with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
+        config = hydra.compose("config", prepare(list(overrides)), return_hydra_config=True)
+    choices = config.hydra.runtime.choices
+    with open_dict(config):
+        del config["hydra"]
+    return config, choices
+
+
+def build_composed(
+    config: DictConfig,
+    choices: Mapping[str, Any],
+    typed: Sequence[str],
+    base_dir: Path,
+    saved: SavedModel | None = None,
+) -> Job:
+    """Build the job of a composed configuration.
+
+    Args:
+        config: The configuration.
+        choices: The choice of every group.
+        typed: The overrides that it was composed from.
+        base_dir: Folder that relative paths start from.
+        saved: The model that is to predict; batch sizes then mean nothing.
+
+    Raises:
+        flexray.core.errors.UserError: Something in the configuration or the data is wrong.
+    """
+    from flexray.config.job import build  # imports torch: mistyped keys are reported sooner without
+
+    plain = as_plain(config)
+    check_keys(plain)
+    plain = own_keys(plain, typed)
+    if saved is not None:
+        plain["dataset"] = {**plain["dataset"], "batch_size": 1}
+    algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
+    return build(plain, algo, dataset, base_dir, saved)
+
+
+def as_plain(config: DictConfig) -> dict[str, Any]:
+    """Return a configuration as plain dictionaries and lists, interpolations resolved."""
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    return dict(plain)
+
+
+def typed_overrides(chosen: Any) -> list[str]:
+    """Return the overrides of a job as they were typed: interpolations in them are the configuration's, not Hydra's."""
+    texts: Any = OmegaConf.to_container(chosen.overrides.task, resolve=False)
+    return [str(text) for text in texts]

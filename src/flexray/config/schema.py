@@ -1,0 +1,229 @@
+"""The typed schema of a run's configuration: which keys exist and of what type they are.
+
+Values and their comments stand in ``conf/``. ``Any`` marks keys that take a number, a list or a mapping; they are
+checked in :mod:`flexray.config.job`, like everything that depends on the dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from flexray.core.errors import ConfigError, near_match
+from flexray.core.files import shipped_folder
+
+
+@dataclass
+class NetworkConfig:
+    """Links. ``t_comm``: round-trip units; ``bandwidth``: bytes per unit, which then come on top of it.
+
+    The others change the embeddings on their way, see :class:`flexray.core.links.Wire`; each is one
+    number or one per party.
+    """
+
+    t_comm: Any = 10.0
+    bandwidth: Any = None
+    clip: Any = None
+    noise: Any = 0.0
+    top_k: Any = 1.0
+    bits: Any = None
+
+
+@dataclass
+class AbsenceConfig:
+    """Parties that miss rounds: each by chance, or while its utilization is ``above``; one number or one per party."""
+
+    probability: Any = 0.0
+    above: Any = None
+
+
+@dataclass
+class AdaptiveConfig:
+    """Adaptive Flex-VFL and static rates. ``A``: A_k, a number, a list or a mapping like ``lr``."""
+
+    A: Any = 0.1
+    weighted: bool = True
+    first: str = "speeds"
+
+
+@dataclass
+class DecayConfig:
+    """Learning-rate decay: times ``factor`` at each of ``milestones``, ``by`` local iterations or epochs so far."""
+
+    milestones: list[int] = field(default_factory=list)
+    factor: float = 0.1
+    by: str = "iterations"
+
+
+@dataclass
+class SpeedsConfig:
+    """Speeds. The three after ``kind`` override the choice: for all, as a list, or by participant.
+
+    A utilization above ``max_utilization`` counts as that. ``overrun``: what a round does with a local iteration that
+    takes longer than the timeout, ``wait`` for its end or ``ignore`` it. The others belong to ``speeds=trace``,
+    ``path`` also to ``speeds=replay``.
+    """
+
+    kind: str = "paper"
+    iterations: Any = None
+    unit_time: Any = None
+    utilization: Any = None
+    max_utilization: float = 0.99
+    overrun: str = "wait"
+    path: str | None = None
+    machines: Any = None
+    advance: str = "round"
+    sample_units: float | None = None
+    at_end: str = "wrap"
+
+
+@dataclass
+class ClusterConfig:
+    """Where participants live and what they get; null means: what fits the machine.
+
+    ``labels`` select nodes by Ray's labels, for all parties; ``wait``: seconds to wait for what others have reserved.
+    """
+
+    kind: str = "local"
+    address: str = "auto"
+    num_cpus: int | None = None
+    cpus_per_party: Any = None
+    gpus_per_party: Any = 0
+    cpus_server: float | None = None
+    gpus_server: float = 0
+    cpus_driver: float | None = None
+    resources: Any = None
+    parties_per_actor: int | None = None
+    strategy: str = "pack"
+    labels: Any = None
+    labels_driver: Any = None
+    wait: float = 8.0
+
+
+@dataclass
+class ClockConfig:
+    """Whose time is counted."""
+
+    kind: str = "virtual"
+
+
+@dataclass
+class CheckpointConfig:
+    """When and where a run is saved; null rounds mean every 100, 0 never."""
+
+    every: int | None = None
+    recover_every: int | None = None
+    keep: int = 2
+    dir: str | None = None
+
+
+@dataclass
+class LoggerConfig:
+    """An experiment tracker beside the run folder."""
+
+    kind: str = "none"
+    project: str = "flexray"
+    uri: str | None = None
+
+
+@dataclass
+class RunConfig:
+    """The whole configuration of a run."""
+
+    algo: Any = None
+    dataset: Any = None
+    model: Any = None
+    server: Any = None
+    optimizer: Any = None
+    parties: dict[str, Any] = field(default_factory=dict)
+    speeds: SpeedsConfig = field(default_factory=SpeedsConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    clock: ClockConfig = field(default_factory=ClockConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    absence: AbsenceConfig = field(default_factory=AbsenceConfig)
+    adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
+    lr_decay: DecayConfig = field(default_factory=DecayConfig)
+    rounds: int | None = None
+    epochs: float | None = None
+    max_time: float | None = None
+    seed: int = 0
+    timeout: float | None = None
+    lr: Any = 0.01
+    smoothness: Any = None
+    rates: str = "fixed"
+    frozen: Any = field(default_factory=list)
+    labels_at: str = "all"
+    clip_norm: float | None = None
+    embedding: int = 32
+    eval_every: int | None = None
+    eval_every_units: float | None = None
+    eval_as_sent: bool = False
+    eval_train: bool = True
+    target: float | None = None
+    target_metric: str | None = None
+    stop_at_target: bool = False
+    dtype: str = "float32"
+    device: str = "auto"
+    precision: str = "fp32"
+    party_threads: int = 1
+    timeline_rounds: int = 1000
+    progress: bool = True
+    max_failures: int = 3
+    stall_timeout: float | None = 600.0
+    resume: str | None = None
+    trust: bool = False
+
+
+def register() -> None:
+    """Make known the schema, as ``schema``, and what files may ask for: ``${by_algo:...}``."""
+    ConfigStore.instance().store(name="schema", node=RunConfig)
+    OmegaConf.register_new_resolver("by_algo", _by_algo, replace=True)
+
+
+def _by_algo(value: Any, others: Mapping[str, Any], *, _root_: DictConfig) -> Any:
+    """Return what ``others`` has for the chosen algorithm, by its name, or else ``value``.
+
+    A file says ``lr: ${by_algo:0.001,{pbcd:0.05}}``: Hydra cannot choose a file by algorithm below an experiment, which
+    it reads before it knows the algorithm.
+    """
+    names = shipped_classes("algo")
+    for name in others:
+        if name not in names.values():
+            raise ConfigError(f"by_algo: unknown algorithm '{name}'{near_match(str(name), names.values())}")
+    return others.get(names.get(_root_.algo.get("_target_"), ""), value)
+
+
+@cache
+def shipped_classes(group: str) -> dict[str, str]:
+    """Return the choices of a group that are a class with its keys, by class; a class of the user's has none."""
+    files = sorted((config_folder() / group).glob("*.yaml"))
+    return {str(OmegaConf.select(OmegaConf.load(file), "_target_")): file.stem for file in files}
+
+
+def settle(node: DictConfig) -> bool:
+    """Put what ``by_algo`` returns in its place; return whether it stood anywhere.
+
+    A recorded configuration then shows the numbers. Other interpolations stay: they tell which keys go together.
+    """
+    found = False
+    raw: Any = OmegaConf.to_container(node, resolve=False)
+    for key, value in raw.items():
+        if isinstance(value, str) and value.startswith("${by_algo:"):
+            node[key] = node[key]
+            found = True
+        elif isinstance(value, dict):
+            found = settle(node[key]) or found
+    return found
+
+
+def config_folder() -> Path:
+    """Return the folder of configuration files, in an installed package or in the source tree."""
+    return shipped_folder("conf")

@@ -1,0 +1,130 @@
+"""What was typed, read by Hydra's own parser before Hydra composes anything: Hydra's complaints do not name the key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Override, Sweep
+from hydra.errors import HydraException
+from omegaconf import grammar_parser
+from omegaconf.errors import GrammarParseError
+
+from flexray.config.schema import config_folder
+from flexray.core.checks import shown
+from flexray.core.errors import ConfigError, near_match
+
+DEEPEST = 20
+"""Brackets, braces and interpolations in one another; what computes with more of them runs out of stack."""
+MOST = 2**63 - 1
+LONGEST = 200
+"""Characters of an override that a message repeats."""
+READABLE = "expected key=value, where a value is a number, a word, [a,b] or {a:1}, quoted for the shell"
+
+
+def key_of(argument: str) -> str:
+    """Return the key of an override, without its signs."""
+    return argument.lstrip("+~").partition("=")[0].strip()
+
+
+def read(argument: str) -> Override:
+    """Return an override as Hydra reads it.
+
+    Raises:
+        ConfigError: It cannot be read, is nested too deeply, or has a whole number that 64 bits do not hold.
+    """
+    key = key_of(argument)
+    try:
+        override = OverridesParser.create().parse_override(argument)
+        value = override.value()
+    except HydraException as error:
+        raise ConfigError(f"{argument[:LONGEST]}: {_why_unreadable(argument)}") from error
+    except RecursionError as error:
+        raise ConfigError(_too_deep(key)) from error
+    except ValueError as error:  # Python converts no number of more than 4,300 digits
+        raise ConfigError(f"{key}: expected a number of at most {len(str(MOST))} digits, got more") from error
+    for item in alternatives(value):
+        if _depth(item) > DEEPEST:
+            raise ConfigError(_too_deep(key))
+        _check_size(key, item)
+    return override
+
+
+def is_sweep(argument: str) -> bool:
+    """Whether an override has several values for a sweep to go through."""
+    return bool(read(argument).is_sweep_override())
+
+
+def alternatives(value: Any) -> Iterator[Any]:
+    """Yield the values that a sweep goes through, as far as they are listed; what is no sweep is one value."""
+    if isinstance(value, ChoiceSweep):
+        yield from value.list
+    elif not isinstance(value, Sweep):
+        yield value
+
+
+def check_choice(override: Override) -> None:
+    """Refuse what cannot be the name of a choice, where the key is a group.
+
+    Raises:
+        ConfigError: So it is; the choices are named.
+    """
+    group = override.key_or_group
+    if override.is_delete() or not (config_folder() / group).is_dir():
+        return
+    for value in alternatives(override.value()):
+        names = value if isinstance(value, list) else [value]
+        if not isinstance(value, dict) and not all(isinstance(name, str) and "${" not in name for name in names):
+            told = near_match(shown(value), choices_of(group))
+            raise ConfigError(f"{group}: unknown choice '{shown(value)}'{told}")
+
+
+def choices_of(group: str) -> list[str]:
+    """Return the names of a group's choices; none if there is no such group."""
+    return sorted(path.stem for path in (config_folder() / group).glob("*.yaml")) if group else []
+
+
+def _depth(value: Any) -> int:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        return 1 + max(map(_depth, value), default=0)
+    return value.count("${") if isinstance(value, str) else 0
+
+
+def _check_size(key: str, value: Any) -> None:
+    if isinstance(value, Sweep):
+        raise ConfigError(f"{key}: a sweep within a list or mapping; expected it in place of the whole value")
+    if isinstance(value, str) and "${" in value:
+        try:
+            grammar_parser.parse(value)
+        except GrammarParseError as error:
+            raise ConfigError(f"{key}: cannot be read: {value[:LONGEST]}; expected ${{...}} to name a key") from error
+    if isinstance(value, int) and abs(value) > MOST:
+        raise ConfigError(f"{key}: expected a number of at most {MOST}, got {shown(value)}")
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            if name is None:
+                raise ConfigError(f"{key}: expected names in braces, got null")
+            _check_size(key, name)
+            _check_size(f"{key}.{name}", item)
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            _check_size(f"{key}[{place}]", item)
+
+
+def _too_deep(key: str) -> str:
+    return f"{key[:LONGEST]}: nested too deeply; expected at most {DEEPEST} brackets in one another"
+
+
+def _why_unreadable(argument: str) -> str:
+    if "=" not in argument:
+        return "expected key=value"
+    strange = re.search(r"[^][{}(),:=\s]*[^\x00-\x7f][^][{}(),:=\s]*", argument)
+    if strange is not None and not {"'", '"'} & set(argument):
+        return (
+            f"cannot be read; expected words of other letters than a to z in quotes, '{strange[0]}', then the shell's"
+        )
+    return f"cannot be read; {READABLE}"

@@ -1,0 +1,114 @@
+"""Partial participation: parties that miss rounds, as a simulation wants them to (SPEC 8).
+
+An absent party is not one that failed: its process lives, takes part in evaluations and keeps its model; that of a lost
+process is replaced (:mod:`flexray.run.execution`). In a round that it misses, a party
+
+* takes no local iteration, sends nothing and receives nothing, and neither it nor its link is waited for;
+* is stood in for, at the server and at the others, by its last embeddings: for every sample of the batch what the party
+  sent when the sample was last in a batch of a round that it took part in. Before time 0 it sends those of all
+  training samples once, as in VAFL (SPEC 6), which counts neither as time nor as bytes.
+
+The others get Phi as ever, what stands in included. If every party misses a round, the server goes on alone and no link
+is waited for; if it is frozen, too, the round passes with its timeout. All take part in a dummy round
+(``adaptive.first=dummy``).
+
+Shapes: b = samples of a batch, n = training samples, o = embedding width of a party.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from flexray.core.seeds import derive
+
+DRAWS = 2.0**63
+"""How many seeds :func:`flexray.core.seeds.derive` tells apart."""
+
+
+class Absences(ABC):
+    """Who misses which rounds; parties are numbered from 0."""
+
+    @property
+    @abstractmethod
+    def possible(self) -> frozenset[int]:
+        """The parties that may ever miss a round."""
+
+    @abstractmethod
+    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
+        """Return the parties that miss a round.
+
+        Args:
+            round_index: 0-based round.
+            utilization: CPU utilizations in that round, of the parties and then the server.
+        """
+
+
+@dataclass(frozen=True)
+class DrawnAbsences(Absences):
+    """A party misses a round by chance, or since it is too busy.
+
+    Chance is the number in [0, 1) that ``(seed, "absence", round, party)`` names: it is the same under every placement
+    of the parties and after ``resume``, and who misses a round at one probability does at any higher one.
+
+    Args:
+        seed: The run's seed.
+        probability: Of every party, in [0, 1).
+        above: Utilization of every party above which it misses the round; infinite: it never does for that.
+    """
+
+    seed: int
+    probability: tuple[float, ...]
+    above: tuple[float, ...]
+
+    @property
+    def possible(self) -> frozenset[int]:  # noqa: D102
+        return frozenset(k for k, p in enumerate(self.probability) if p > 0 or self.above[k] < 1)
+
+    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:  # noqa: D102
+        return frozenset(
+            k
+            for k in self.possible
+            if utilization[k] > self.above[k] or self._draw(round_index, k) < self.probability[k]
+        )
+
+    def _draw(self, round_index: int, party: int) -> float:
+        return derive(self.seed, "absence", round_index, party + 1) / DRAWS
+
+
+@dataclass(frozen=True)
+class RecordedAbsences(Absences):
+    """Those of an earlier run (``speeds=replay``); ``rounds`` has the parties that missed each."""
+
+    rounds: tuple[frozenset[int], ...]
+
+    @property
+    def possible(self) -> frozenset[int]:  # noqa: D102
+        return frozenset().union(*self.rounds)
+
+    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:  # noqa: D102
+        return self.rounds[round_index]
+
+
+@dataclass(frozen=True)
+class ChosenAbsences(Absences):
+    """Those that an algorithm chooses, besides others.
+
+    Args:
+        choose: Returns the parties that a round (0-based) at these CPU utilizations goes without.
+        parties: How many parties there are; any of them may be chosen.
+        others: Who else misses which rounds.
+    """
+
+    choose: Callable[[int, Sequence[float]], frozenset[int]]
+    parties: int
+    others: Absences | None = None
+
+    @property
+    def possible(self) -> frozenset[int]:  # noqa: D102
+        return frozenset(range(self.parties))
+
+    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:  # noqa: D102
+        others = frozenset() if self.others is None else self.others.of(round_index, utilization)
+        return self.choose(round_index, utilization) | others

@@ -1,0 +1,267 @@
+"""Reads files of run folders that may come from a stranger: text only, limited in size and depth, never executed.
+
+This is the one reader of ``resume``, ``predict``, ``speeds=replay`` and ``report``. YAML is read by the safe loader,
+nothing is resolved or instantiated; links, pipes and devices are refused before they are opened.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from flexray.core.errors import RunFolderError
+
+MAX_BYTES = 1 << 30
+MAX_CONFIG_BYTES = 4 << 20
+MAX_JSON_BYTES = 64 << 20
+MAX_KEYS = 20_000
+MAX_DEPTH = 60
+MAX_EVENTS = 200_000
+MAX_DIGITS = 100
+"""Characters of a plain number in YAML: what stands in base 60, as 1:30, takes ever longer to read."""
+NUMBER = re.compile(r"[-+.]?[0-9][0-9a-zA-Z_:.+-]*")
+
+FILES = ("rounds.csv", "evals.csv", "timeline.json", "summary.json", "configuration.json", "run.log",
+         "multirun.yaml")  # fmt: skip
+FOLDERS = (".hydra", "checkpoints", "checkpoints/final", "tensorboard", "wandb")
+"""What a run reads and writes in its folder."""
+
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _SafeTextLoader(_SafeLoader):  # type: ignore[misc]
+    """Reads dates as the text that they are, as a configuration does."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+        first: [(tag, regexp) for tag, regexp in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def check_files(folder: Path, writes: bool = True) -> None:
+    """Refuse links, pipes, devices and the like where a run reads or writes: plain files and folders only.
+
+    Args:
+        folder: The run folder.
+        writes: A run is to begin or to go on there.
+
+    Raises:
+        RunFolderError: It names the first that is something else, or cannot be written.
+    """
+    for name in FILES:
+        _check_kind(folder, folder / name, stat.S_ISREG, writes)
+    for name in FOLDERS:
+        if _check_kind(folder, folder / name, stat.S_ISDIR, writes):
+            for path in sorted((folder / name).iterdir()):
+                is_own = name == "wandb" and path.resolve().is_relative_to(
+                    folder.resolve()
+                )  # it links to its latest run
+                if path != folder / "checkpoints" / "final" and not is_own:
+                    _check_kind(folder, path, _is_plain if name == "tensorboard" else stat.S_ISREG, writes)
+
+
+def _check_kind(folder: Path, path: Path, fits: Callable[[int], bool], writes: bool) -> bool:
+    """Return whether there is something, which is what is expected, and can be written if it is to be."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise RunFolderError(f"{path}: {error.strerror}; expected a run folder") from error
+    told = f"{path}: cannot be {'written' if writes else 'read'}: "
+    expected = "folder" if fits is stat.S_ISDIR else "file"
+    if stat.S_ISDIR(mode) and not fits(mode):
+        raise RunFolderError(f"{told}Is a directory")
+    if not fits(mode):
+        kind = "is a link" if stat.S_ISLNK(mode) else f"is no plain {expected}"
+        raise RunFolderError(f"{told}{kind}; expected a {expected} of the run folder {folder} itself")
+    if writes and not os.access(path, os.W_OK):
+        raise RunFolderError(f"{told}Permission denied; expected a {expected} that a run can begin or go on in")
+    return True
+
+
+def _is_plain(mode: int) -> bool:
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """Return a plain file's content; a link is none, and a pipe is not waited for.
+
+    Raises:
+        RunFolderError: It is missing, no plain file, or larger than ``limit`` bytes.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(handle, "rb") as file:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                raise RunFolderError(f"{path.name}: is no plain file")
+            if found.st_size > limit:
+                raise RunFolderError(f"{path.name}: is larger than {limit >> 20} MiB")
+            return file.read()
+    except FileNotFoundError as error:
+        raise RunFolderError(f"{path.name}: no such file") from error
+    except OSError as error:
+        if path.is_symlink() or not path.is_file():
+            raise RunFolderError(f"{path.name}: is no plain file") from error
+        raise RunFolderError(f"{path.name}: cannot be read: {error.strerror}") from error
+
+
+def read_text(path: Path, limit: int = MAX_BYTES) -> str:
+    """Return a plain file's text.
+
+    Raises:
+        RunFolderError: It is missing, no plain file, not UTF-8, or larger than ``limit`` bytes.
+    """
+    try:
+        return read_bytes(path, limit).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RunFolderError(f"{path.name}: cannot be read: is not UTF-8 text ({error.reason})") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON file's object.
+
+    Raises:
+        RunFolderError: It cannot be read, or holds something else.
+    """
+    return parse_json(path.name, read_text(path, MAX_JSON_BYTES))
+
+
+def parse_json(name: str, text: str) -> dict[str, Any]:
+    """Return the JSON object that a file of this name holds.
+
+    Raises:
+        RunFolderError: It holds something else, or nests deeper than a run's files do.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RunFolderError(f"{name}: is not valid JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise RunFolderError(f"{name}: expected a JSON object, got {type(content).__name__}")
+    level: list[Any] = [content]
+    for _ in range(MAX_DEPTH):
+        level = [part for node in level for part in (node.values() if isinstance(node, dict) else node)]
+        level = [part for part in level if isinstance(part, (dict, list))]
+    if level:
+        raise RunFolderError(f"{name}: is not valid JSON: expected at most {MAX_DEPTH} levels")
+    return content
+
+
+def read_yaml(path: Path, kind: type = dict) -> Any:
+    """Return a YAML file's mapping, or list, as plain Python objects; interpolations stay text.
+
+    Raises:
+        RunFolderError: It cannot be read, or holds something else than plain data.
+    """
+    text = read_text(path, MAX_CONFIG_BYTES)
+    try:
+        _check_events(path.name, text)
+        content = yaml.load(text, Loader=_SafeTextLoader)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        if isinstance(error, RunFolderError):
+            raise
+        reason = " ".join(str(error).split())[:200]
+        raise RunFolderError(f"{path.name}: is not plain YAML: {reason}") from error
+    if not isinstance(content, kind):
+        expected = "a mapping" if kind is dict else "a list"
+        raise RunFolderError(f"{path.name}: expected {expected}, got {type(content).__name__}")
+    return content
+
+
+def _check_events(name: str, text: str) -> None:
+    """Refuse YAML with tags, references or endless numbers, or more and deeper than a configuration has."""
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=_SafeLoader)):
+        if count > MAX_EVENTS:
+            raise RunFolderError(f"{name}: expected a configuration of at most {MAX_EVENTS} keys and values")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > MAX_DIGITS and NUMBER.fullmatch(event.value):
+            raise RunFolderError(f"{name}: is not plain YAML: expected a number of at most {MAX_DIGITS} characters")
+        if getattr(event, "tag", None) is not None:
+            raise RunFolderError(f"{name}: is not plain YAML: expected no tag, got '{event.tag[:60]}'")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH or isinstance(event, yaml.AliasEvent):
+            raise RunFolderError(f"{name}: expected a configuration of at most {MAX_DEPTH} levels, without references")
+
+
+def read_table(path: Path, unfinished: bool) -> dict[str, list[str]]:
+    """Return the columns of a CSV file as text.
+
+    Args:
+        path: The file.
+        unfinished: Its run may still be writing it: an incomplete last line is left out.
+
+    Raises:
+        RunFolderError: It cannot be read, or a row has another length than the header.
+    """
+    text = read_text(path)
+    if unfinished and not text.endswith("\n"):
+        text = text[: text.rfind("\n") + 1]
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise RunFolderError(f"{path.name}: cannot be read as CSV: {error}") from error
+    if not rows:
+        return {}
+    header, *body = rows
+    for place, row in enumerate(body):
+        if len(row) != len(header):
+            raise RunFolderError(f"{path.name}, row {place + 2}: {len(row)} values, expected {len(header)}")
+    return {name: [row[place] for row in body] for place, name in enumerate(header)}
+
+
+def flatten(tree: Any) -> dict[str, Any]:
+    """Return a configuration's values under dotted keys; lists are values.
+
+    Raises:
+        RunFolderError: It is larger or deeper than a configuration is (YAML aliases can make it endless).
+    """
+    flat: dict[str, Any] = {}
+    budget = [MAX_KEYS]
+    _flatten(tree, "", flat, budget, 0)
+    return flat
+
+
+def _flatten(node: Any, prefix: str, flat: dict[str, Any], budget: list[int], depth: int) -> None:
+    budget[0] -= 1
+    if budget[0] < 0 or depth > MAX_DEPTH:
+        raise RunFolderError(f"config.yaml: expected a configuration of at most {MAX_KEYS} keys, {MAX_DEPTH} deep")
+    if isinstance(node, dict) and node:
+        for key, value in node.items():
+            _flatten(value, f"{prefix}.{key}" if prefix else str(key), flat, budget, depth + 1)
+    else:
+        flat[prefix] = _plain(node, budget, depth)
+
+
+def _plain(value: Any, budget: list[int], depth: int) -> Any:
+    """Return a leaf; a list becomes text, each of its items counted."""
+    if not isinstance(value, (list, dict)):
+        return value if isinstance(value, (bool, int, float, type(None))) else str(value)
+    budget[0] -= len(value)
+    if budget[0] < 0 or depth > MAX_DEPTH:
+        raise RunFolderError(f"config.yaml: expected a configuration of at most {MAX_KEYS} keys, {MAX_DEPTH} deep")
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_plain(v, budget, depth + 1)}" for k, v in value.items()) + "}"
+    return "[" + ", ".join(str(_plain(v, budget, depth + 1)) for v in value) + "]"
+
+
+def natural(text: str) -> list[Any]:
+    """Return a sort key that puts 2 before 10."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
+
+
+def own_folder(folder: Path) -> str:
+    """Return the name under which the run in ``folder`` keeps its checkpoints where others do, too."""
+    digest = hashlib.sha256(os.fspath(folder.absolute()).encode()).hexdigest()[:8]
+    return f"{folder.name}-{digest}"

@@ -1,0 +1,294 @@
+"""The driver: runs the rounds (or VAFL's events) of an experiment on the virtual clock.
+
+It is a plain class whose :meth:`Driver.run` yields records; a runtime decides where the participants live and, with
+Ray, an actor holds the driver itself. It reads no wall clock, and no result depends on which future finishes first.
+It submits rounds ahead and reads reports later, always in order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
+from flexray.core.clock import Stopwatch
+from flexray.core.conforming import as_it_was_saved
+from flexray.core.links import link_units
+from flexray.core.messages import (
+    SERVER,
+    Ended,
+    EvalRecord,
+    Order,
+    Record,
+    Report,
+    RoundRecord,
+    Saved,
+    ServerReply,
+    Snapshot,
+    Started,
+    Status,
+)
+from flexray.data.base import Split
+from flexray.engine.driver.divergence import Watch
+from flexray.engine.driver.experiment import Experiment
+from flexray.engine.driver.limits import check_max_time
+from flexray.engine.driver.seam import Handle, Placement, Runtime
+from flexray.engine.driver.snapshots import Saves, check_state, pack
+from flexray.engine.parties.group import PartyGroup
+from flexray.engine.parties.server import Server
+from flexray.engine.parties.state import Codec
+
+GROUP = "parties"
+CODEC = Codec((Plan, Report, Stopwatch))
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A submitted round or evaluation whose results were not read yet."""
+
+    record: Any
+    handles: tuple[Handle, ...]
+
+
+class Driver(ABC):
+    """What rounds and events have in common: set-up, evaluation, reading results in order.
+
+    Args:
+        experiment: What to run.
+        runtime: Where the participants live.
+        placement: Which host holds whom.
+    """
+
+    _algorithm: RoundAlgorithm | EventAlgorithm
+    _lookahead: int
+    """How many steps (rounds, or VAFL's events) may be submitted before the oldest one's report is read."""
+
+    def __init__(self, experiment: Experiment, runtime: Runtime, placement: Placement) -> None:
+        self._x = experiment
+        self._runtime = runtime
+        self._placement = placement
+        self._clock = Stopwatch()
+        self._pending: deque[Pending] = deque()
+        self._computed = [0.0]
+        self._watch = Watch(experiment.names)
+        self._reached = False
+        self._reports: tuple[Report, ...] | None = None
+        self._epoch_rounds = experiment.shared.batches().per_epoch * self._turns_per_batch()
+        self._saves = Saves()
+        self._done = 0
+        self._evaluated, self._evaluated_units = -1, 0.0
+        self._out_of_time = False
+        self._interrupted = False
+
+    def run(self, saves: Saves | None = None, since: Snapshot | None = None) -> Iterator[Record]:
+        """Run the experiment and yield its records in order: Started, rounds and evaluations, Ended.
+
+        Args:
+            saves: When to yield a :class:`Snapshot`, too; None: never.
+            since: Go on from there instead of beginning.
+        """
+        self._saves = saves or self._saves
+        self._start()
+        limit = self._x.limits.in_rounds(self._epoch_rounds)
+        done, sim_time = 0, 0.0
+        if since is not None:
+            self._restore(since)
+            done, sim_time = since.round, since.sim_time
+        yield Started(self._x.names, limit, self._epoch_rounds)
+        for record in self._steps(limit):
+            if isinstance(record, RoundRecord):
+                done, sim_time = record.round, record.sim_time
+            yield record
+        yield self._finish(done, sim_time, limit)
+
+    def stop(self) -> None:
+        """End after the current round, with a snapshot; may be called from another thread or a signal's handler."""
+        self._interrupted = True
+
+    @abstractmethod
+    def _turns_per_batch(self) -> int:
+        """Return how many steps make one pass of all parties over one batch each."""
+
+    @abstractmethod
+    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
+        """Submit rounds or events until a limit is met and yield what was read."""
+
+    # Set-up -----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        x, place = self._x, self._placement
+        groups = [[x.parties[k] for k in group] for group in place.groups]
+        created = [
+            self._runtime.create(host, GROUP, PartyGroup, specs, x.shared)
+            for host, specs in zip(place.group_hosts, groups, strict=True)
+        ]
+        self._runtime.get(created)
+        widths = tuple(w for group in self._runtime.get(self._all_groups("widths")) for w in group)
+        server = self._runtime.create(place.server_host, SERVER, Server, x.shared, widths)
+        self._runtime.get([*self._all_groups("connect", widths), server])
+        if x.bandwidths:
+            self._connect_links(x.bandwidths, widths)
+            check_max_time(replace(x, algorithm=self._algorithm))
+
+    def _connect_links(self, bandwidths: tuple[float, ...], widths: tuple[int, ...]) -> None:
+        """Add to every party's t_comm what the bytes of a whole batch take."""
+        shared, system = self._x.shared, self._algorithm.system
+        head: ServerReply = self._runtime.get([self._server("start")])[0]
+        size, itemsize = shared.batch_size, head.state_v.itemsize
+        up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
+        gets_phi = isinstance(self._algorithm, RoundAlgorithm) and shared.labels_at == "all"
+        down = [head.state_v.nbytes + sum(up) if gets_phi else size * width * itemsize for width in widths]
+        total = [a + b for a, b in zip(up, down, strict=True)]
+        units = link_units(system.party_comm_units, bandwidths, total)
+        self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=units))
+
+    def _all_groups(self, method: str, *args: Any) -> list[Handle]:
+        """Call a method of every group with plain arguments."""
+        return [self._runtime.call(host, [GROUP, method, list(args)]) for host in self._placement.group_hosts]
+
+    def _server(self, method: str, *args: Any, after: Sequence[Handle] = ()) -> Handle:
+        """Call a method of the server with plain arguments, then with the results of earlier calls."""
+        return self._runtime.call(self._placement.server_host, [SERVER, method, list(args)], *after)
+
+    # Reading results, in order ----------------------------------------------------------------------------------
+
+    def _read(self, keep: int) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
+        """Read the oldest results until ``keep`` are left; after a divergence, nothing more is read."""
+        while len(self._pending) > keep and not self._watch.found:
+            pending = self._pending.popleft()
+            values = self._runtime.get(pending.handles)
+            record = pending.record
+            if isinstance(record, Snapshot):
+                state = {"reports": CODEC.encode(self._reports, {}), "reached": self._reached}
+                state |= {**record.driver, "first_loss": self._watch.first_loss}
+                yield replace(record, driver=state, participants=pack(values))
+            elif isinstance(record, EvalRecord):
+                metrics = {key: value for part in values for key, value in part.items()}
+                self._reached = self._reached or self._x.target.met_by(metrics)
+                self._watch.losses(record.round, (value for key, value in metrics.items() if key.endswith("_loss")))
+                yield replace(record, metrics=metrics)
+            else:
+                yield self._complete(record, values)
+
+    def _read_all(self, done: int, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
+        """Save and evaluate at the very end, if that was not done, and read what is left."""
+        if self._saves.at_end and done != self._done:  # before an evaluation that a longer run would not have
+            self._save(done, durable=True)
+        if self._evaluated != done and not self._stopping:
+            self._evaluate(done)
+        yield from self._read(0)
+
+    @abstractmethod
+    def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
+        """Fill in what only the reports tell."""
+
+    # Evaluation -------------------------------------------------------------------------------------------------
+
+    def _is_eval(self, done: int, end_units: float) -> bool:
+        """Whether to evaluate after ``done`` rounds, the last of which ends then."""
+        return self._x.evaluations.due(done, self._evaluated_units, end_units, self._epoch_rounds)
+
+    def _evaluate(self, done: int) -> None:
+        """Submit an evaluation of all splits after ``done`` rounds."""
+        self._evaluated, self._evaluated_units = done, self._clock.now
+        splits: list[Split] = ["test"]
+        if self._x.shared.outline.sizes["val"]:
+            splits.append("val")
+        if self._x.evaluations.train:
+            splits.append("train")
+        how = ["eval", self._x.evaluations.as_sent]
+        handles = tuple(
+            self._server("evaluate", split, after=self._all_groups("embed_split", split, *how)) for split in splits
+        )
+        record = EvalRecord(done, done / self._epoch_rounds, self._clock.now, {})
+        self._pending.append(Pending(record, handles))
+
+    @property
+    def _stopping(self) -> bool:
+        return bool(self._watch.found) or self._interrupted or (self._reached and self._x.target.stop)
+
+    def _lookahead_after(self, evaluated: bool) -> int:
+        return 0 if evaluated and self._x.target.stop else self._lookahead
+
+    # Snapshots --------------------------------------------------------------------------------------------------
+
+    def _save_if_due(self, done: int, limit: int | None) -> None:
+        """Submit a snapshot after ``done`` rounds, if it is time for one and the end does not bring one anyway."""
+        if self._saves.due(done) and not (done == limit and self._saves.at_end):
+            self._save(done, self._saves.durable(done))
+
+    def _save(self, done: int, durable: bool) -> None:
+        """Submit a snapshot: what was submitted before is in it, what is submitted later is not."""
+        handles = (*self._all_groups("saved"), self._server("saved"))
+        record = Snapshot(done, self._clock.now, self._state(), {}, durable)
+        self._pending.append(Pending(record, handles))
+
+    def _state(self) -> dict[str, Any]:
+        """Return as JSON what this class and the algorithm know after the last submitted round."""
+        state = {
+            "clock": self._clock, "computed": self._computed, "algorithm": self._algorithm.kept(),
+            "evaluated": (self._evaluated, self._evaluated_units),
+        }  # fmt: skip
+        return {key: CODEC.encode(value, {}) for key, value in state.items()}
+
+    def _restore(self, since: Snapshot) -> None:
+        """Bring all participants and this class to where they were."""
+        place, saved, names = self._placement, since.participants, self._x.names
+        with as_it_was_saved("the driver"):
+            state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}
+            check_state(state, self._kinds(), names)
+            self._algorithm.keep(state["algorithm"])
+            self._take_over(state)
+        given: list[dict[str, Saved]] = [{names[k]: saved[names[k]] for k in group} for group in place.groups]
+        resumed = [
+            self._runtime.call(host, [GROUP, "resume", [part]])
+            for host, part in zip(place.group_hosts, given, strict=True)
+        ]
+        self._runtime.get([*resumed, self._server("resume", saved[SERVER])])
+        self._clock, self._computed = state["clock"], state["computed"]
+        self._reports, self._reached = state["reports"], state["reached"]
+        self._watch.first_loss = state["first_loss"]
+        self._done = since.round
+        self._evaluated, self._evaluated_units = state["evaluated"]
+
+    def _kinds(self) -> dict[str, Any]:
+        """Return of what types the values of :meth:`_state` are."""
+        return {
+            "clock": Stopwatch, "computed": list[float], "reports": tuple[Report, ...] | None, "reached": bool,
+            "algorithm": Any, "evaluated": tuple[int, float], "first_loss": float | None,
+        }  # fmt: skip
+
+    def _take_over(self, state: dict[str, Any]) -> None:  # noqa: B027 - most have nothing
+        """Take over what a subclass added to :meth:`_state`."""
+
+    # Plans ------------------------------------------------------------------------------------------------------
+
+    def _orders(self, plan: Plan, done: int) -> list[Order]:
+        """Return everyone's order after ``done`` rounds, with decayed rates."""
+        iterations = max(self._computed) / min(self._algorithm.system.base_units)
+        scales = [decay.scale(iterations, done / self._epoch_rounds) for decay in self._x.decays]
+        return [Order(tau, lr * scale) for tau, lr, scale in zip(plan.tau, plan.lr, scales, strict=True)]
+
+    def _pass(self, watch: Stopwatch, plan: Plan) -> float:
+        """Let the time of a round or turn pass on ``watch`` and return its end."""
+        return watch.advance(plan.duration_units) if plan.end_units is None else watch.move_to(plan.end_units)
+
+    def _fits(self, end_units: float) -> bool:
+        self._out_of_time = not self._x.limits.has_time_for(end_units)
+        return not self._out_of_time
+
+    def _finish(self, done: int, sim_time: float, limit: int | None) -> Ended:
+        digests: dict[str, str] = {}
+        states: dict[str, Any] = {}
+        for part in self._runtime.get(self._all_groups("digests")):
+            digests.update(part)
+        for part in self._runtime.get(self._all_groups("states")):
+            states.update(part)
+        digests[SERVER], states[SERVER] = self._runtime.get([self._server("digest"), self._server("state")])
+        memory = tuple(self._runtime.get(self._all_groups("peak_memory_mb")))
+        is_cut = self._interrupted and done != limit and not self._out_of_time
+        status: Status = "interrupted" if is_cut else "completed"
+        return Ended(done, sim_time, self._watch.found, digests, states, status, memory)

@@ -1,0 +1,137 @@
+"""Turns of single parties: VAFL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan
+from flexray.algorithms.checked import plan_turn
+from flexray.core.clock import EventQueue, Stopwatch
+from flexray.core.messages import EvalRecord, Order, Report, RoundRecord, Snapshot
+from flexray.engine.driver.base import CODEC, GROUP, Driver, Pending
+from flexray.engine.driver.experiment import Experiment
+from flexray.engine.driver.records import completed, new_record
+from flexray.engine.driver.seam import Handle, Placement, Runtime
+
+
+class EventDriver(Driver):
+    """VAFL: a heap of messages that arrive; the server's and the party's step of a turn are two calls."""
+
+    _algorithm: EventAlgorithm
+    _lookahead = 8  # several parties compute at once
+
+    def __init__(
+        self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: EventAlgorithm
+    ) -> None:
+        super().__init__(experiment, runtime, placement)
+        self._algorithm = algorithm
+        self._turn = [0] * len(experiment.parties)
+        self._watches = [Stopwatch() for _ in experiment.parties]
+        self._serving = Stopwatch()
+        self._computed = [0.0] * len(experiment.parties)
+        self._queue: EventQueue[tuple[int, float, Plan, tuple[float, ...]]] = EventQueue()
+        self._where = {k: (g, i) for g, group in enumerate(placement.groups) for i, k in enumerate(group)}
+
+    def _turns_per_batch(self) -> int:
+        return len(self._x.parties)
+
+    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
+        done, parties = self._done, range(len(self._x.parties))
+        if done:
+            turns = [self._group_of(party, "turn_again", self._turn[party]) for party in parties]
+        else:
+            self._evaluate(0)
+            self._server("fill", after=self._all_groups("embed_split", "train", "train"))
+            turns = [self._group_of(party, "first_turn") for party in parties]
+            for party in parties:
+                self._begin_turn(party)
+        while done != limit and not self._stopping:
+            arrival, (party, start, plan, utilization) = self._queue.next
+            served = self._served(arrival, plan)
+            if not self._fits(served.now):
+                break
+            self._queue.pop()
+            if plan.server_units:
+                self._serving, plan = served, replace(plan, duration_units=served.now - start)
+                self._watches[party].move_to(served.now)
+            self._clock.now = served.now
+            orders = self._orders(plan, done)
+            self._computed[party] += plan.unit_times[party]
+            record = new_record(done + 1, start, served.now, plan, orders, utilization, party)
+            turns[party] = self._submit(record, party, orders, turns[party])
+            self._begin_turn(party)
+            done += 1
+            evaluated = self._is_eval(done, served.now)
+            if evaluated:
+                self._evaluate(done)
+            self._save_if_due(done, limit)
+            yield from self._read(self._lookahead_after(evaluated))
+        yield from self._read_all(done, limit)
+
+    def _served(self, arrival: float, plan: Plan) -> Stopwatch:
+        """Return the server's time after a turn: it takes its step once the message is there and it is free."""
+        watch = copy(self._serving)
+        if watch.now < arrival or not plan.server_units:
+            watch.move_to(arrival)
+        if plan.server_units:
+            watch.advance(plan.server_units)
+        return watch
+
+    def _state(self) -> dict[str, Any]:
+        queue = (self._queue.entries, self._queue.pushed)
+        state = {"turn": self._turn, "watches": self._watches, "queue": queue, "serving": self._serving}
+        return {**super()._state(), **{key: CODEC.encode(value, {}) for key, value in state.items()}}
+
+    def _kinds(self) -> dict[str, Any]:
+        event = tuple[int, float, Plan, tuple[float, ...]]
+        queue = tuple[list[tuple[float, float, int, float, event]], int]
+        return {**super()._kinds(), "turn": list[int], "watches": list[Stopwatch], "queue": queue, "serving": Stopwatch}
+
+    def _take_over(self, state: dict[str, Any]) -> None:
+        waiting = sorted(entry[-1][0] for entry in state["queue"][0])
+        plans = [entry[-1][2] for entry in state["queue"][0]]
+        if waiting != list(range(len(self._turn))) or len(state["watches"]) != len(self._turn):
+            raise ValueError(f"queue: expected a turn of each of {len(self._turn)} parties, got those of {waiting}")
+        if any({len(plan.tau), len(plan.lr)} != {len(self._x.names)} for plan in plans):
+            raise ValueError(f"queue: expected plans for {len(self._x.names)} participants")
+        self._turn, self._watches, self._serving = state["turn"], state["watches"], state["serving"]
+        self._queue = EventQueue(*state["queue"])
+
+    def _begin_turn(self, party: int) -> None:
+        watch = self._watches[party]
+        start = watch.now
+        now = Moment(self._turn[party], start, self._x.speeds.utilization(self._turn[party], start))
+        plan = plan_turn(self._algorithm, party, self._x.names[party], now)
+        priority = self._algorithm.priority(party, self._turn[party])
+        self._queue.push(self._pass(watch, plan), priority, (party, start, plan, now.utilization))
+
+    def _group_of(self, party: int, method: str, *args: Any, after: Sequence[Handle] = ()) -> Handle:
+        """Call a method of the group of ``party`` with its place in the group, then with earlier results."""
+        group, place = self._where[party]
+        return self._runtime.call(self._placement.group_hosts[group], [GROUP, method, [place, *args]], *after)
+
+    def _submit(self, record: RoundRecord, party: int, orders: list[Order], own: Handle) -> Handle:
+        """Start both steps of a turn; return the handle of the party's next embeddings."""
+        turn = self._turn[party]
+        self._turn[party] += 1
+        answer = self._server("answer", record.round - 1, party, turn, orders[-1], after=[own])
+        followed = self._group_of(party, "follow", turn, orders[party], after=[answer])
+        self._pending.append(Pending(record, (answer, followed)))
+        return followed
+
+    def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
+        answer, followed = values
+        party, count = record.party or 0, len(self._x.parties)
+        self._watch.reports(record.round, _spread(followed.report, answer.report, party, count))
+        up = tuple(answer.report.up_bytes if k == party else 0 for k in range(count))
+        down = tuple(answer.report.down_bytes if k == party else 0 for k in range(count))
+        return completed(record, answer.report.loss, up, down, answer.staleness)
+
+
+def _spread(report: Report, server: Report, party: int, count: int) -> tuple[Report, ...]:
+    """Return one report per participant; those whose turn it was not did nothing."""
+    idle = Report(0, 1.0)
+    return (*(report if k == party else idle for k in range(count)), server)

@@ -1,0 +1,154 @@
+"""A run, fully described in plain, picklable objects: what configuration becomes, and all that the driver knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
+from flexray.core.absence import Absences
+from flexray.core.scores import meets
+from flexray.core.speeds import Speeds
+from flexray.engine.parties.spec import ParticipantSpec, Shared
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends: whichever comes first; at least one is given.
+
+    Args:
+        rounds: Global rounds (VAFL: updates).
+        epochs: Passes over the training samples.
+        max_time: Simulated time in units; no round ends later. With ``clock=wall`` no round begins that its plan has
+            end later; how long it really lasts is known only then.
+    """
+
+    rounds: int | None = None
+    epochs: float | None = None
+    max_time: float | None = None
+
+    def in_rounds(self, rounds_per_epoch: int) -> int | None:
+        """Return the limit in rounds, or None if only time limits the run."""
+        limits = [self.rounds, None if self.epochs is None else round(self.epochs * rounds_per_epoch)]
+        given = [limit for limit in limits if limit is not None]
+        return min(given) if given else None
+
+    def has_time_for(self, end_units: float) -> bool:
+        """Whether a round that ends at ``end_units`` ends in time."""
+        return self.max_time is None or end_units <= self.max_time * (1 + 1e-12)  # sums may end a rounding error late
+
+
+@dataclass(frozen=True)
+class Target:
+    """The metric value that ends time-to-target, for example ``test_top1`` at 0.96."""
+
+    metric: str
+    value: float | None = None
+    stop: bool = False
+
+    def met_by(self, metrics: dict[str, float]) -> bool:
+        """Whether an evaluation reaches the target."""
+        return self.value is not None and meets(self.metric, metrics[self.metric], self.value)
+
+
+@dataclass(frozen=True)
+class LearningRateDecay:
+    """Multiplies a participant's rate by ``factor`` at each milestone.
+
+    Args:
+        milestones: In local iterations or epochs since the beginning.
+        factor: What each one does to the rate.
+        by: ``iterations``: those that the fastest participant has had time for, so that all participants decay in the
+            same round (counted one by one, the slowest would decay last or never); ``epochs``: passes over the data.
+    """
+
+    milestones: tuple[int, ...] = ()
+    factor: float = 0.1
+    by: Literal["iterations", "epochs"] = "iterations"
+
+    def scale(self, iterations: float, epochs: float) -> float:
+        """Return the factor for a round that starts after so many local iterations and epochs."""
+        passed = iterations if self.by == "iterations" else epochs
+        passed *= 1 + 1e-12  # sums may end a rounding error short
+        return self.factor ** sum(passed >= milestone for milestone in self.milestones)
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """When a run is evaluated, besides before its first round.
+
+    Args:
+        every: Rounds between evaluations (VAFL: turns); None: once an epoch.
+        every_units: Simulated time between them instead: after the first round that ends at or after each multiple.
+        train: Evaluate the training samples, too.
+        as_sent: Evaluate embeddings as they are sent, clipped, noisy and compressed; else as the parties compute them.
+    """
+
+    every: int | None = None
+    every_units: float | None = None
+    train: bool = True
+    as_sent: bool = False
+
+    def due(self, done: int, before_units: float, now_units: float, epoch_rounds: int) -> bool:
+        """Whether to evaluate after round ``done``, which began the time ``before_units`` and ended ``now_units``."""
+        if self.every_units is None:
+            return done % (self.every or epoch_rounds) == 0
+        return self._multiples(now_units) > self._multiples(before_units)
+
+    def _multiples(self, units: float) -> int:
+        return math.floor(units / (self.every_units or 1.0) * (1 + 1e-12))
+
+
+@dataclass(frozen=True)
+class WallClock:
+    """Real seconds are counted instead of units.
+
+    Args:
+        static_rates: Set static learning rates once the seconds of local iterations are known.
+    """
+
+    static_rates: bool = False
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that determines a run's numbers.
+
+    Args:
+        shared: What every participant knows.
+        parties: The K parties.
+        algorithm: Plans rounds or turns.
+        speeds: Utilization over rounds or time.
+        decays: Learning-rate decay per participant, parties then server.
+        limits: When to end.
+        target: What time-to-target waits for.
+        evaluations: When it is evaluated, and on what.
+        time_unit: What times are told in.
+        wall: Count real seconds; None: the virtual clock.
+        bandwidths: Bytes per unit of time of every party's link; empty: bytes take no time.
+        absences: Who misses which rounds; None: nobody any.
+    """
+
+    shared: Shared
+    parties: tuple[ParticipantSpec, ...]
+    algorithm: RoundAlgorithm | EventAlgorithm
+    speeds: Speeds
+    decays: tuple[LearningRateDecay, ...]
+    limits: Limits
+    target: Target
+    evaluations: Evaluations = Evaluations()
+    time_unit: str = "units"
+    wall: WallClock | None = None
+    bandwidths: tuple[float, ...] = ()
+    absences: Absences | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parties, then ``server``."""
+        return (*(party.name for party in self.parties), self.shared.server.name)
+
+    def absent(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
+        """Return the parties (0-based) that miss a round (0-based) in which CPU utilizations are these."""
+        return frozenset() if self.absences is None else self.absences.of(round_index, utilization)

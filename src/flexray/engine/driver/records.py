@@ -1,0 +1,52 @@
+"""Records of rounds, before and after their reports are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flexray.algorithms.base import Plan
+from flexray.core.messages import Order, RoundRecord
+
+
+def new_record(
+    number: int,
+    start: float,
+    end: float,
+    plan: Plan,
+    orders: list[Order],
+    utilization: tuple[float, ...],
+    party: int | None = None,
+    absent: tuple[int, ...] | None = None,
+) -> RoundRecord:
+    """Return the record of a submitted round, before its reports are known."""
+    return RoundRecord(
+        round=number,
+        start_units=start,
+        sim_time=end,
+        duration=plan.duration_units,
+        tau=plan.tau,
+        lr=tuple(order.lr for order in orders),
+        utilization=plan.utilization or utilization,
+        comm_units=plan.comm_units,
+        unit_times=plan.unit_times,
+        train_loss=float("nan"),
+        sent_bytes=0,
+        up_bytes=(),
+        down_bytes=(),
+        party=party,
+        absent=absent,
+        server_units=plan.server_units,
+    )
+
+
+def completed(
+    record: RoundRecord,
+    loss: float | None,
+    up: tuple[int, ...],
+    down: tuple[int, ...],
+    staleness: tuple[float, ...] | None = None,
+) -> RoundRecord:
+    """Return the record with what its reports told."""
+    value = float("nan") if loss is None else loss
+    sent = sum(up) + sum(down)
+    return replace(record, train_loss=value, sent_bytes=sent, up_bytes=up, down_bytes=down, staleness=staleness)

@@ -1,0 +1,75 @@
+"""All participants in this process, no Ray: the quickest place for small models, and the easiest to debug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from flexray.core.messages import Record, Snapshot
+from flexray.engine.driver.experiment import Experiment
+from flexray.engine.driver.make import Driver, make_driver
+from flexray.engine.driver.seam import Handle, Host, Placement, Request, Runtime
+from flexray.engine.driver.snapshots import Saves
+from flexray.engine.hosts.plan import ClusterPlan
+from flexray.engine.parties.devices import borrowed_flags
+
+
+class InProcess(Runtime):
+    """One host; a call runs at once and its handle is its value."""
+
+    def __init__(self) -> None:
+        self._host = Host()
+
+    @staticmethod
+    def placement(num_parties: int) -> Placement:
+        """Put all parties in one group, and the server beside them."""
+        return Placement(groups=(tuple(range(num_parties)),), group_hosts=(0,), server_host=0)
+
+    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:  # noqa: D102
+        return self._host.create(worker, factory, *args)
+
+    def call(self, host: int, request: Request, *handles: Handle) -> Handle:  # noqa: D102
+        return self._host.call(request, *handles)
+
+    def get(self, handles: Sequence[Handle]) -> list[Any]:  # noqa: D102
+        return list(handles)
+
+
+class InlinePlace:
+    """Runs whole experiments in this process."""
+
+    def __init__(self) -> None:
+        self._driver: Driver | None = None
+
+    def run(
+        self,
+        plan: ClusterPlan,
+        experiment: Experiment,
+        saves: Saves | None = None,
+        since: Snapshot | None = None,
+        stall_timeout_s: float | None = None,
+    ) -> Iterator[Record]:
+        """Run an experiment and yield its records; nobody could notice here that it hangs."""
+        self._driver = make_driver(experiment, InProcess(), plan.placement)
+        with borrowed_torch():
+            yield from self._driver.run(saves, since)
+
+    def stop(self) -> None:
+        """End the run after its current round."""
+        if self._driver is not None:
+            self._driver.stop()
+
+
+@contextmanager
+def borrowed_torch() -> Iterator[None]:
+    """Give torch's random state, flags and thread count back to the caller as they were."""
+    threads = torch.get_num_threads()
+    try:
+        cards = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+        with torch.random.fork_rng(cards), borrowed_flags():
+            yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,115 @@
+"""What hosts ask of the machine or cluster, and whether it is there: plain arithmetic, no Ray."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flexray.core.errors import ConfigError, ResourceError
+from flexray.engine.hosts.fit import Node, check_fit, demands, describe_nodes
+from flexray.engine.hosts.memory import check_memory
+from flexray.engine.hosts.plan import ClusterPlan, HostSpec
+
+MEMORY = ("memory", "object_store_memory")
+"""The resources of a node that are bytes."""
+AUTO = "auto"
+"""Where Ray says that a cluster is: ``RAY_ADDRESS``, or one of this machine."""
+HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\w:.%]+\]):(\d{1,5})", re.ASCII)
+"""A name, an address or an IPv6 address in brackets, and a port."""
+
+log = logging.getLogger("flexray")
+
+
+class MachineLock:
+    """Lets runs that each start a Ray of their own on one machine know of each other."""
+
+    def __init__(self) -> None:
+        self._file: Any = None
+
+    def announce(self) -> None:
+        """Say so if another run is already using this machine."""
+        if self._file is not None:
+            return
+        self._file = (Path(tempfile.gettempdir()) / f"flexray-{os.getuid()}.lock").open("w")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.warning("another flexray run shares this machine: wall times suffer, simulated times do not")
+
+    def release(self) -> None:
+        """Leave the machine to others."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def check_address(key: str, address: Any) -> str:
+    """Return the address of a running cluster if it is written as one, or refuse it by the key that gave it."""
+    if address == AUTO:
+        return AUTO
+    found = HOST_PORT.fullmatch(str(address))
+    if found is None or not 0 < int(found[1]) < 2**16:
+        client = "; ray:// is for Ray's client, which cannot start a run" if str(address).startswith("ray://") else ""
+        expected = "auto or HOST:PORT of the cluster's head node, as in 10.0.0.1:6379"
+        raise ConfigError(f"{key}: expected {expected}, got '{address}'{client}")
+    return str(address)
+
+
+def check_nodes(plan: ClusterPlan, nodes: Sequence[Node]) -> None:
+    """Refuse a run that could not live on these nodes even if nothing else ran there.
+
+    Raises:
+        ResourceError: One line with what was asked and what there is.
+    """
+    total, specs = sum_of(node.total for node in nodes), (plan.driver, *plan.hosts)
+    memory = sum(total.get(key, 0.0) for key in MEMORY)
+    if plan.kind == "ray" and memory:
+        check_memory(plan, memory, "are in the cluster")
+    check_total(specs, total, nodes=nodes)
+    check_fit(specs, nodes, plan.strategy)
+
+
+def check_total(
+    specs: Sequence[HostSpec], total: dict[str, float], only: Sequence[str] = (), nodes: Sequence[Node] = ()
+) -> None:
+    """Refuse demands that the whole cluster could not meet; ``only`` limits the check to some resources."""
+    asked = sum_of(demands(specs, total.get("CPU", 0.0)))
+    short = {
+        key: amount
+        for key, amount in asked.items()
+        if amount > total.get(key, 0.0) + 1e-9 and (not only or key in only)
+    }
+    if short:
+        raise ResourceError(shortage(specs, short, total, nodes=nodes))
+
+
+def sum_of(bundles: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Add resources up."""
+    total: dict[str, float] = {}
+    for bundle in bundles:
+        for key, amount in bundle.items():
+            total[key] = total.get(key, 0.0) + amount
+    return total
+
+
+def shortage(
+    specs: Sequence[HostSpec],
+    asked: dict[str, float],
+    there: dict[str, float],
+    where: str = "in the cluster",
+    nodes: Sequence[Node] = (),
+) -> str:
+    """Return one line that says what was asked for and what there is."""
+    wanted = ", ".join(f"{amount:g} {key}" for key, amount in asked.items())
+    by_node = f" ({describe_nodes(nodes, asked, {})})" if len(nodes) > 1 else ""
+    found = ", ".join(f"{there.get(key, 0.0):g} {key}" for key in asked)
+    return (
+        f"cluster: the driver, the server and {len(specs) - 2} party hosts ask for {wanted}, but there are {found}"
+        f" {where}{by_node}; lower cluster.cpus_per_party (null shares what there is) or use cluster=packed"
+    )

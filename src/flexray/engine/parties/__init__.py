@@ -1,0 +1,1 @@
+"""Parties and server: plain classes, message in, message out."""

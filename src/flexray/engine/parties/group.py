@@ -1,0 +1,274 @@
+"""The parties that live in one host: one party by default, several when packed, all when inline.
+
+They share what does not depend on the party: the labels, the batch's IDs, a frozen copy of the server's model, Phi.
+
+Shapes: b = samples of a batch, v = number of server parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flexray.core.conforming import as_it_was_saved
+from flexray.core.errors import RunFolderError
+from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
+from flexray.data.base import Split
+from flexray.data.batches import Batch, BatchStream
+from flexray.engine.parties.last_sent import LastSent
+from flexray.engine.parties.party import Party
+from flexray.engine.parties.phi import Fusion, Phi
+from flexray.engine.parties.spec import ParticipantSpec, Shared, peak_memory_mb
+from flexray.engine.parties.state import fitting, under, with_more
+
+HEAD, SENT, LAST = "head.", "sent", "last_sent"
+"""Names of arrays in what is saved of a party: buffers of its copy of the server's model; its embeddings of the next
+batch, or what stands in for them; its last ones of every sample."""
+
+
+class PartyGroup:
+    """Builds its parties and runs them one after another.
+
+    Args:
+        specs: The parties of this host, in order.
+        shared: What all participants know.
+    """
+
+    def __init__(self, specs: Sequence[ParticipantSpec], shared: Shared) -> None:
+        torch.set_num_threads(shared.threads)
+        self._shared = shared
+        self._compute = specs[0].compute  # one process, one device
+        self._compute.prepare(specs[0].name)
+        self._knows_labels = shared.labels_at == "all"
+        self._labels = self._compute.put(
+            shared.labels().get("train", torch.empty(0)) if self._knows_labels else torch.empty(0)
+        )
+        self.parties = [Party(spec, shared) for spec in specs]
+        self._batches = shared.batches()
+        self._labels_b: Tensor = self._labels[:0]
+        self._blocks: tuple[FloatArray, ...] = ()
+        self._fusion = Fusion(nn.Identity(), ())
+        self._head_v: Tensor = self._labels_b
+        self._turns: dict[int, BatchStream] = {}
+        self._sent: dict[int, FloatArray] = {}
+        self._last: dict[int, LastSent] = {}  # of the parties (0-based, of all) that may miss rounds
+        self._absent: frozenset[int] = frozenset()
+
+    def widths(self) -> tuple[int, ...]:
+        """Return the embedding width of every party."""
+        return tuple(party.width for party in self.parties)
+
+    def connect(self, widths: Sequence[int]) -> None:
+        """Build the frozen copy of the server's model, given the embedding widths of all K parties.
+
+        Parties without labels have no use for it.
+        """
+        if self._knows_labels:
+            head = self._compute.place(self._shared.build_head(widths)).requires_grad_(False)
+            self._head_v = as_one_vector(list(head.parameters()))
+            self._fusion = Fusion(head, widths)
+
+    def keep_first(self) -> None:
+        """Keep the first embeddings of all training samples, of parties that may miss rounds; change no model."""
+        for party in self.parties:
+            if party.index - 1 in self._shared.may_miss:
+                state = party.state()  # a pass in train mode moves running statistics
+                self._last[party.index - 1] = LastSent(party.embed_split("train", self._shared.eval_batch, "train"))
+                party.restore(state)
+
+    def embed(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
+        """Return the embeddings of batch ``index``, the last ones of parties (0-based, of all) that are ``absent``."""
+        batch = self._batches.batch(index)
+        self._begin(batch, absent)
+        for party in self._present():
+            party.look_ahead(self._batches, index)
+        self._blocks = tuple(self._block(party, batch, index) for party in self.parties)
+        self._sent = dict(enumerate(self._blocks))
+        return GroupReply(self._blocks)
+
+    def _begin(self, batch: Batch, absent: Sequence[int]) -> None:
+        if self._knows_labels:
+            self._labels_b = self._labels.index_select(0, self._compute.put(torch.from_numpy(batch.ids_b)))
+        self._absent = frozenset(absent)
+
+    def _present(self) -> list[Party]:
+        return [party for party in self.parties if party.index - 1 not in self._absent]
+
+    def _block(self, party: Party, batch: Batch, index: int) -> FloatArray:
+        last = self._last.get(party.index - 1)
+        if last is None:
+            return party.embed(batch, index)
+        if party.index - 1 in self._absent:
+            return last.of(batch.ids_b)
+        block_bo = party.embed(batch, index)
+        last.note(batch.ids_b, block_bo)
+        return block_bo
+
+    def train(
+        self,
+        index: int,
+        orders: Sequence[Sequence[Any]],
+        absent_next: Sequence[int] | None,
+        place: int,
+        server: ServerReply,
+        *others: GroupReply,
+    ) -> GroupReply:
+        """Run round ``index`` and, if told so, embed the next batch.
+
+        Args:
+            index: 0-based round.
+            orders: Local iterations and learning rate of each party of this group: fields of an :class:`Order`.
+            absent_next: Return the embeddings of batch ``index + 1``, in whose round these parties (0-based, of all)
+                are absent; None: do not.
+            place: This group's place among all groups.
+            server: The server's parameters theta_0 at the start of the round.
+            others: Embeddings of this batch, of the other groups in order.
+        """
+        self._compute.fill(self._head_v, server.state_v)
+        sent = [reply.blocks for reply in others]
+        blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
+        phi = Phi(self._fusion, blocks, self._compute)
+        block_bytes = [self._shared.block_bytes(k, block) for k, block in enumerate(blocks)]
+        down_bytes = server.state_v.nbytes + sum(block_bytes)
+        return self._round(
+            index, orders, absent_next,
+            lambda party, order: party.train(phi, self._labels_b, order, index), [down_bytes] * len(blocks),
+        )  # fmt: skip
+
+    def reuse(
+        self, index: int, orders: Sequence[Sequence[Any]], absent_next: Sequence[int] | None, gradients: GroupReply
+    ) -> GroupReply:
+        """Run round ``index`` where labels are at the server: along its ``gradients``; else as :meth:`train`."""
+        grads = gradients.blocks
+        return self._round(
+            index, orders, absent_next,
+            lambda party, order: party.follow(grads[party.index - 1], order, index, "round"),
+            [grad_bo.nbytes for grad_bo in grads],
+        )  # fmt: skip
+
+    def _round(
+        self,
+        index: int,
+        orders: Sequence[Sequence[Any]],
+        absent_next: Sequence[int] | None,
+        iterate: Callable[[Party, Order], Report],
+        down_bytes: Sequence[int],
+    ) -> GroupReply:
+        """Let the parties that are there take their local iterations, and embed the next batch if told so."""
+        self._sent = {}
+        reports = []
+        for party, order, block_bo in zip(self.parties, orders, self._blocks, strict=True):
+            k = party.index - 1
+            if k in self._absent:
+                reports.append(Report(0, 1.0))
+                continue
+            report, up_bytes = iterate(party, Order(*order)), self._shared.block_bytes(k, block_bo)
+            reports.append(report._replace(up_bytes=up_bytes, down_bytes=down_bytes[k]))
+        blocks = () if absent_next is None else self.embed(index + 1, absent_next).blocks
+        return GroupReply(blocks, tuple(reports))
+
+    def first_turn(self, place: int) -> Turn:
+        """VAFL: embed the first batch of party ``place`` of this group."""
+        return Turn(self._embed_turn(place, 0), Report(0, 1.0))
+
+    def follow(self, place: int, turn: int, order: Order, answer: Answer) -> Turn:
+        """VAFL: let party ``place`` of this group end turn ``turn`` and embed the batch of its next."""
+        report = self.parties[place].follow(answer.grad_bo, order, turn, "turn")
+        return Turn(self._embed_turn(place, turn + 1), report)
+
+    def _embed_turn(self, place: int, turn: int) -> FloatArray:
+        party = self.parties[place]
+        if party.index not in self._turns:
+            self._turns[party.index] = self._shared.turns(party.index)
+        party.look_ahead(self._turns[party.index], turn)
+        self._sent[place] = party.embed(self._turns[party.index].batch(turn), turn)
+        return self._sent[place]
+
+    def embed_split(self, split: Split, mode: Literal["train", "eval"] = "eval", as_sent: bool = False) -> GroupReply:
+        """Return the embeddings of a whole split."""
+        return GroupReply(tuple(p.embed_split(split, self._shared.eval_batch, mode, as_sent) for p in self.parties))
+
+    def digests(self) -> dict[str, str]:
+        """Return the digest of every party's model."""
+        return {party.name: party.digest() for party in self.parties}
+
+    def states(self) -> dict[str, State]:
+        """Return every party's parameters and buffers."""
+        return {party.name: party.state() for party in self.parties}
+
+    def restore(self, states: dict[str, State]) -> None:
+        """Load what :meth:`states` returned, of these parties."""
+        for party in self.parties:
+            party.restore(states[party.name])
+
+    def peak_memory_mb(self) -> float | None:
+        """Return the most memory that this group's process has had at once."""
+        return peak_memory_mb()
+
+    # Checkpoints ------------------------------------------------------------------------------------------------
+
+    def saved(self) -> dict[str, Saved]:
+        """Return all of these parties that outlives a round, embeddings of the next batch included."""
+        head = {HEAD + key: buffer.cpu().numpy() for key, buffer in self._fusion.head.named_buffers()}
+        sent = [{SENT: self._sent[place]} if place in self._sent else {} for place in range(len(self.parties))]
+        for party, own in zip(self.parties, sent, strict=True):
+            if party.index - 1 in self._last:
+                own[LAST] = self._last[party.index - 1].embeddings_no
+        return {p.name: with_more(p.saved(), {**head, **own}) for p, own in zip(self.parties, sent, strict=True)}
+
+    def resume(self, saved: dict[str, Saved]) -> None:
+        """Go on from what :meth:`saved` returned, of these parties."""
+        for place, party in enumerate(self.parties):
+            with as_it_was_saved(party.name):
+                self._resume_one(place, saved[party.name])
+        head = under(saved[self.parties[0].name], HEAD)
+        with as_it_was_saved(self.parties[0].name):
+            for key, buffer in self._fusion.head.named_buffers():
+                buffer.copy_(torch.from_numpy(np.array(head[key])))
+
+    def _resume_one(self, place: int, saved: Saved) -> None:
+        party = self.parties[place]
+        party.resume(saved)
+        if SENT in saved.arrays:
+            self._sent[place] = fitting(saved, SENT, (*saved.arrays[SENT].shape[:1], party.width))
+        if LAST in saved.arrays:
+            rows = self._shared.outline.sizes["train"]
+            self._last[party.index - 1] = LastSent(fitting(saved, LAST, (rows, party.width)))
+
+    def embed_again(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
+        """Return the embeddings of batch ``index`` that were saved, or, if there were none yet, compute them."""
+        if not self._sent:
+            return self.embed(index, absent)
+        batch = self._batches.batch(index)
+        self._begin(batch, absent)
+        for place in range(len(self.parties)):
+            self._check_sent(place, batch)
+        for party in self._present():
+            party.take(batch)
+        self._blocks = tuple(self._sent[place] for place in range(len(self.parties)))
+        return GroupReply(self._blocks)
+
+    def turn_again(self, place: int, turn: int) -> Turn:
+        """VAFL: return the embeddings of turn ``turn`` of party ``place`` of this group that were saved."""
+        party = self.parties[place]
+        self._turns[party.index] = self._shared.turns(party.index)
+        batch = self._turns[party.index].batch(turn)
+        self._check_sent(place, batch)
+        party.take(batch)
+        return Turn(self._sent[place], Report(0, 1.0))
+
+    def _check_sent(self, place: int, batch: Batch) -> None:
+        if place not in self._sent or len(self._sent[place]) != len(batch.ids_b):
+            raise RunFolderError(f"{self.parties[place].name}: what is saved of it lacks embeddings of the next batch")
+
+
+def as_one_vector(params: Sequence[Tensor]) -> Tensor:
+    """Let parameters be views of one vector [v], so that one copy sets them all, and return it."""
+    vector = torch.cat([param.detach().reshape(-1) for param in params]) if params else torch.empty(0)
+    for param, values in zip(params, torch.split(vector, [param.numel() for param in params]), strict=True):
+        param.data = values.view_as(param)
+    return vector

@@ -1,0 +1,225 @@
+"""The server: the fusion model, and for VAFL the table of last embeddings (SPEC 2 and 6).
+
+Shapes: b = samples of a batch, n = samples of a split, o = sum of embedding widths, c = outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flexray.core.conforming import as_it_was_saved
+from flexray.core.errors import ParticipantError, blame
+from flexray.core.messages import (
+    SERVER,
+    SERVER_INDEX,
+    Answer,
+    FloatArray,
+    GroupReply,
+    Order,
+    Report,
+    Saved,
+    ServerReply,
+    State,
+    Turn,
+)
+from flexray.core.seeds import seed_torch
+from flexray.data.base import Split
+from flexray.data.batches import BatchStream
+from flexray.engine.parties.pace import paced
+from flexray.engine.parties.spec import Shared, check_model
+from flexray.engine.parties.state import digest, fitting, get_state, load, save, set_state, with_more
+from flexray.engine.parties.trainer import Trainer, trainable
+
+TABLE, ARRIVED = "table.embeddings", "table.arrived"
+"""Names of VAFL's table in what is saved of a server."""
+
+
+class Server:
+    """Holds theta_0; trains it, evaluates the whole model, and answers parties in VAFL.
+
+    Args:
+        shared: What all participants know.
+        widths: Embedding width of every party.
+    """
+
+    def __init__(self, shared: Shared, widths: Sequence[int]) -> None:
+        torch.set_num_threads(shared.threads)
+        self._compute = shared.server.compute
+        self._compute.prepare(SERVER)
+        self._shared = shared
+        self._task = shared.outline.task
+        self._labels = {split: self._compute.put(y) for split, y in shared.labels(for_server=True).items()}
+        self._batches = shared.batches()
+        ends = list(accumulate(widths))
+        self._spans = list(zip([0, *ends], ends, strict=False))
+        self.head = self._compute.place(shared.build_head(widths))
+        self._call = self._compute.forward(self.head)
+        self._probe(sum(widths))
+        spec = shared.server
+        self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
+        self._table = _Table()
+
+    def _probe(self, width: int) -> None:
+        with blame(SERVER, "a first forward pass"), torch.no_grad():
+            seed_torch(self._shared.seed, SERVER_INDEX, "probe")
+            x = self._compute.put(torch.zeros(2, width, dtype=self._shared.torch_dtype))
+            check_model(self._shared.server, self.head, [x], self._shared)
+            prediction = self.head.eval()(x)
+            self.head.train()
+        expected = (2, self._task.num_outputs)
+        found = tuple(prediction.shape) if isinstance(prediction, Tensor) else type(prediction).__name__
+        if found != expected:
+            raise ParticipantError(SERVER, "a first forward pass", f"its model returned {found}, expected {expected}")
+
+    def _forward(self, embeddings_bo: Tensor) -> Tensor:
+        prediction_bc: Tensor = self._call(embeddings_bo.clone())  # which the model may edit in place
+        return prediction_bc
+
+    def _reply(self, report: Report) -> ServerReply:
+        flat = [p.detach().reshape(-1) for p in self.head.parameters()]
+        vector = torch.cat(flat) if flat else torch.empty(0, dtype=self._shared.torch_dtype)
+        return ServerReply(vector.cpu().numpy(), report)
+
+    def start(self) -> ServerReply:
+        """Return theta_0 before the first round."""
+        return self._reply(Report(0, 1.0))
+
+    def train(self, index: int, order: Sequence[Any], *replies: GroupReply) -> ServerReply:
+        """Run the server's local iterations of round ``index`` on the parties' embeddings and return theta_0.
+
+        ``order`` has the fields of an :class:`Order`.
+        """
+        embeddings_bo = self._compute.put(_concatenate(replies))
+        labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
+        with blame(SERVER, f"round {index + 1}"):
+            seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
+            given = Order(*order)
+            run = self._trainer.run if given.pace is None else paced(self._trainer, given.pace)
+            report = run(self._trainer.down(lambda: self._forward(embeddings_bo), labels_b), given)
+            return self._reply(self._with_loss(report, embeddings_bo, labels_b))
+
+    def gradients(self, index: int, *replies: GroupReply) -> GroupReply:
+        """Return the loss's gradient with respect to every party's embeddings of round ``index``.
+
+        It is taken before the server's local iterations, and with the dropout of the first of them.
+        """
+        embeddings_bo = self._compute.put(_concatenate(replies)).requires_grad_()
+        labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
+        with blame(SERVER, f"round {index + 1}"):
+            seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
+            loss = self._task.loss_fn(self._forward(embeddings_bo), labels_b)
+            (grad_bo,) = torch.autograd.grad(loss, [embeddings_bo], allow_unused=True, materialize_grads=True)
+        grad = grad_bo.cpu().numpy()
+        return GroupReply(tuple(np.ascontiguousarray(grad[:, start:end]) for start, end in self._spans))
+
+    def _with_loss(self, report: Report, embeddings_bo: Tensor, labels_b: Tensor) -> Report:
+        """Add the batch's loss to the report of a server that took no iteration."""
+        if report.loss is not None:
+            return report
+        with torch.no_grad():
+            loss = float(self._task.loss_fn(self._forward(embeddings_bo), labels_b))
+        return Report(report.tau, report.max_weight, loss, None if np.isfinite(loss) else 0)
+
+    def fill(self, *replies: GroupReply) -> None:
+        """VAFL: take every party's embeddings of all training samples, before time 0."""
+        self._fill(_concatenate(replies))
+
+    def _fill(self, embeddings_no: Tensor) -> None:
+        self._table = _Table(embeddings_no, [self._shared.turns(k + 1) for k in range(len(self._spans))])
+
+    def answer(self, event: int, party: int, turn: int, order: Order, own: Turn) -> Answer:
+        """VAFL: combine a party's fresh block with the stored ones, step, and return its gradient.
+
+        Both gradients, for theta_0 and for the embeddings, are taken at the same point: before the step.
+
+        Args:
+            event: 0-based event, counted over all parties.
+            party: 0-based party whose turn it is.
+            turn: How many turns it had before.
+            order: The server's order.
+            own: The party's embeddings of its own batch.
+        """
+        start, end = self._spans[party]
+        with blame(SERVER, f"event {event + 1}"):
+            ids_b = torch.from_numpy(self._table.streams[party].batch(turn).ids_b)
+            self._table.embeddings_no[ids_b, start:end] = torch.from_numpy(np.array(own.block_bo))
+            self._table.arrived_nk[ids_b, party] = event
+            staleness = (event - self._table.arrived_nk[ids_b]).double().mean(dim=0).tolist()
+            seed_torch(self._shared.seed, SERVER_INDEX, "train", event)
+            own_bo = self._compute.put(self._table.embeddings_no[ids_b, start:end]).requires_grad_()
+            stored_bo = self._compute.put(self._table.embeddings_no[ids_b])
+            embeddings_bo = torch.cat((stored_bo[:, :start], own_bo, stored_bo[:, end:]), dim=1)
+            loss = self._task.loss_fn(self._forward(embeddings_bo), self._labels["train"][ids_b])
+            grad_bo = self._trainer.step_with_input(loss, own_bo, order)
+        value = float(loss.detach())
+        up_bytes = self._shared.block_bytes(party, own.block_bo)
+        report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, up_bytes, grad_bo.nbytes)
+        return Answer(grad_bo.cpu().numpy(), report, tuple(staleness))
+
+    def evaluate(self, split: Split, *replies: GroupReply) -> dict[str, float]:
+        """Return loss and metrics of a whole split from the parties' embeddings of it."""
+        prediction = self._predict(replies)
+        return {f"{split}_{key}": value for key, value in self._task.evaluate(prediction, self._labels[split]).items()}
+
+    def predict(self, *replies: GroupReply) -> FloatArray:
+        """Return the prediction [n, c] for the parties' embeddings, in evaluation mode."""
+        array: FloatArray = self._predict(replies).cpu().numpy()
+        return array
+
+    def _predict(self, replies: Sequence[GroupReply]) -> Tensor:
+        with blame(SERVER, "evaluation"), torch.no_grad():
+            self.head.eval()
+            chunk = self._shared.eval_batch
+            parts = [self._forward(part) for part in torch.split(self._compute.put(_concatenate(replies)), chunk)]
+            self.head.train()
+            return torch.cat(parts)
+
+    def digest(self) -> str:
+        """Return the digest of the model."""
+        return digest(self.head)
+
+    def state(self) -> State:
+        """Return copies of the model's parameters and buffers."""
+        return get_state(self.head)
+
+    def restore(self, state: State) -> None:
+        """Load what :meth:`state` returned."""
+        set_state(self.head, state, SERVER)
+
+    def saved(self) -> Saved:
+        """Return all that outlives a round; of VAFL also the table."""
+        own = save(self.head, self._trainer, SERVER)
+        table = self._table
+        return with_more(own, {TABLE: table.embeddings_no.numpy(), ARRIVED: table.arrived_nk.numpy()})
+
+    def resume(self, saved: Saved) -> None:
+        """Go on from what :meth:`saved` returned."""
+        with as_it_was_saved(SERVER):
+            load(saved, self.head, self._trainer, SERVER)
+            if not len(saved.arrays[TABLE]):
+                return
+            rows, parties = self._shared.outline.sizes["train"], len(self._spans)
+            self._fill(torch.from_numpy(np.array(fitting(saved, TABLE, (rows, self._spans[-1][1])))))
+            self._table.arrived_nk = torch.from_numpy(
+                np.array(fitting(saved, ARRIVED, (rows, parties)), dtype=np.int64)
+            )
+
+
+class _Table:
+    """VAFL: the last embeddings [n, o] of every training sample and the events [n, k] in which they arrived."""
+
+    def __init__(self, embeddings_no: Tensor | None = None, streams: Sequence[BatchStream] = ()) -> None:
+        self.embeddings_no = torch.empty(0) if embeddings_no is None else embeddings_no
+        self.streams = list(streams)
+        self.arrived_nk = torch.zeros((len(self.embeddings_no), len(self.streams)), dtype=torch.int64)
+
+
+def _concatenate(replies: Sequence[GroupReply]) -> Tensor:
+    """Return one writable tensor [b, o] with the blocks of all parties side by side."""
+    return torch.from_numpy(np.concatenate([block for reply in replies for block in reply.blocks], axis=1))

@@ -1,0 +1,192 @@
+"""What parties and server are made of: picklable descriptions, from which each process builds its own.
+
+Shapes: n = samples of a split, o_k = embedding width of party k.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flexray.core.errors import ConfigError, blame
+from flexray.core.links import PLAIN, Wire
+from flexray.core.messages import SERVER, SERVER_INDEX, FloatArray, LabelsAt
+from flexray.core.seeds import seed_torch
+from flexray.data.base import Dataset, Outline
+from flexray.data.batches import BatchStream
+from flexray.data.outlines import check_classes, load_labels
+from flexray.engine.parties.devices import ON_CPU, Compute
+from flexray.models import ModuleFactory, build_module
+from flexray.optimizers import LocalOptimizer
+
+log = logging.getLogger("flexray")
+
+
+@dataclass(frozen=True)
+class ParticipantSpec:
+    """One party or the server.
+
+    Args:
+        name: Party name, or ``server``.
+        index: 1..K for parties, 0 for the server.
+        model: Makes its model; see :func:`flexray.models.build_module`.
+        optimizer: Its local optimizer.
+        clip_norm: Largest gradient norm, or None.
+        frozen: It stays as it is: no local iterations, no running statistics.
+        compute: Where it computes and in which precision.
+    """
+
+    name: str
+    index: int
+    model: ModuleFactory
+    optimizer: LocalOptimizer
+    clip_norm: float | None = None
+    frozen: bool = False
+    compute: Compute = ON_CPU
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What every participant of a run knows.
+
+    Args:
+        dataset: The dataset.
+        outline: Its names, sizes and task.
+        server: The server, whose model every party keeps a frozen copy of.
+        seed: The run's seed.
+        batch_size: B.
+        replacement: Draw batches with replacement.
+        drop_last: Leave out the short last batch of an epoch.
+        embedding_width: Width offered to party models as ``out_features``.
+        dtype: ``float32`` or ``float64``.
+        threads: Threads per party.
+        wires: What every party does to embeddings that it sends; empty: nothing.
+        labels_at: Who holds the labels: ``all``; or the ``server`` alone: a party gets the gradient of the loss with
+            respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
+        may_miss: The parties (0-based) that may miss rounds; what they sent last of every sample is kept.
+        predicts: A saved model is to predict; splits may lack labels.
+    """
+
+    dataset: Dataset
+    outline: Outline
+    server: ParticipantSpec
+    seed: int
+    batch_size: int
+    replacement: bool = False
+    drop_last: bool = False
+    embedding_width: int = 32
+    dtype: Literal["float32", "float64"] = "float32"
+    threads: int = 1
+    wires: tuple[Wire, ...] = ()
+    labels_at: LabelsAt = "all"
+    may_miss: frozenset[int] = frozenset()
+    predicts: bool = False
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The type of features, parameters and embeddings."""
+        return torch.float64 if self.dtype == "float64" else torch.float32
+
+    @property
+    def eval_batch(self) -> int:
+        """Samples per step when whole splits are embedded."""
+        return max(256, self.batch_size)
+
+    def wire(self, party: int) -> Wire:
+        """Return what party ``party`` (0-based) does to embeddings that it sends."""
+        return self.wires[party] if self.wires else PLAIN
+
+    def block_bytes(self, party: int, block_bo: FloatArray) -> int:
+        """Return the bytes of party ``party``'s (0-based) message of embeddings."""
+        if not self.wires:
+            return block_bo.nbytes
+        samples, width = block_bo.shape
+        return self.wires[party].nbytes(samples, width, block_bo.itemsize)
+
+    def batches(self) -> BatchStream:
+        """Return the stream of mini-batches that all participants share."""
+        return self._stream("batches")
+
+    def turns(self, party: int) -> BatchStream:
+        """VAFL: return the stream of mini-batches of party ``party`` (1..K) alone."""
+        return self._stream(f"turns-{party}")
+
+    def _stream(self, name: str) -> BatchStream:
+        train = self.outline.sizes["train"]
+        return BatchStream(train, self.batch_size, self.seed, name, self.replacement, self.drop_last)
+
+    def labels(self, for_server: bool = False) -> Mapping[str, Tensor]:
+        """Load the labels of all splits, as class numbers or as numbers of :attr:`torch_dtype`.
+
+        Classes that make no sense are told once: by the server.
+        """
+        kind = torch.int64 if self.outline.task.is_classification else self.torch_dtype
+        with blame("dataset", "loading its labels"):
+            labels = load_labels(self.dataset, self.outline, self.predicts)
+            if for_server and not self.predicts:
+                check_classes(labels["train"], self.dataset, self.outline)
+            return {split: torch.from_numpy(np.asarray(y)).to(kind) for split, y in labels.items()}
+
+    def build_head(self, widths: Sequence[int]) -> nn.Module:
+        """Build the server's model for embeddings of these widths; the same weights in every process."""
+        with blame(SERVER, "construction"):
+            seed_torch(self.seed, SERVER_INDEX, "init")
+            outputs = self.outline.task.num_outputs
+            head = build_module(self.server.model, SERVER, in_features=sum(widths), out_features=outputs)
+            return head.to(self.torch_dtype).train()
+
+
+def check_model(spec: ParticipantSpec, model: nn.Module, inputs: Sequence[Tensor], shared: Shared) -> None:
+    """Refuse a model that has nothing to train or cannot train on the batches; one that is frozen or done may pass.
+
+    Args:
+        spec: The participant.
+        model: In which nothing is changed.
+        inputs: What it is called with, samples first.
+        shared: What all participants know.
+
+    Raises:
+        ConfigError: It has no parameters, or batch normalization of a batch of one sample.
+    """
+    if spec.frozen or shared.predicts:
+        return
+    _check_trains(spec.name, model)
+    if shared.batch_size == 1:
+        _check_one_sample(spec.name, model, inputs)
+
+
+def _check_trains(name: str, model: nn.Module) -> None:
+    """Refuse a model without parameters; warn of one that has none to train on purpose."""
+    if any(p.requires_grad for p in model.parameters()):
+        return
+    told = f"{name}: its model has no trainable parameters"
+    if next(model.parameters(), None) is None:
+        hint = f"expected nn.Module attributes (lists of layers belong in nn.ModuleList), or frozen=[{name}]"
+        raise ConfigError(f"{told}; {hint}")
+    log.warning("%s: its local iterations change nothing; frozen=[%s] spares them", told, name)
+
+
+def _check_one_sample(name: str, model: nn.Module, inputs: Sequence[Tensor]) -> None:
+    if not any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
+        return
+    try:
+        copy.deepcopy(model).train()(*(part[:1] for part in inputs))
+    except ValueError as error:
+        raise ConfigError(
+            f"dataset.batch_size: batch normalization of {name} cannot train on one sample; expected at least 2"
+        ) from error
+
+
+def peak_memory_mb() -> float | None:
+    """Return the most memory that this process has had at once, in MB; None where the system does not tell."""
+    status = Path("/proc/self/status")
+    lines = status.read_text(encoding="ascii", errors="replace").splitlines() if status.is_file() else []
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), None)

@@ -1,0 +1,208 @@
+"""``resume=RUN_FOLDER``: what was typed then, with what is typed now on top, in the same folder.
+
+The configuration is composed anew from the overrides that the run folder recorded, as far as
+:mod:`flexray.config.trust` lets a run folder set them; what Hydra itself does (launchers, logging, plugins) is never
+taken from there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from flexray.config.overrides import FLAGS, key_of
+from flexray.config.trust import check_overrides
+from flexray.config.typed import read
+from flexray.core.errors import ConfigError, RunFolderError
+from flexray.core.neutral import HARMLESS, is_under
+from flexray.core.runfolder import check_files, own_folder, read_text, read_yaml
+
+FREE = (
+    *HARMLESS, "rounds", "epochs", "max_time", "stop_at_target", "smoothness", "checkpoint.every", "checkpoint.keep",
+    "checkpoint.recover_every",
+)  # fmt: skip
+"""Keys that may change, since no number up to here depends on them."""
+
+
+@dataclass(frozen=True)
+class Resume:
+    """A run that goes on.
+
+    Args:
+        folder: Its run folder.
+        base_dir: The folder that relative paths start from: where it was begun.
+        arguments: The command line that continues it.
+    """
+
+    folder: Path
+    base_dir: Path
+    arguments: list[str]
+
+
+def typed_value(arguments: Sequence[str], key: str) -> Any:
+    """Return the value of a key on the command line, or None."""
+    given = [a for a in arguments if key_of(a) == key and "=" in a]
+    return read(given[-1]).value() if given else None
+
+
+def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
+    """Return the run that the command line asks to continue by ``value``, or None.
+
+    Raises:
+        flexray.core.errors.UserError: There is no such run, something typed beside it makes no sense, or the run folder
+            holds what it may not.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"resume: expected a run folder, got {value!r}")
+    folder = Path(os.path.realpath(Path(value).expanduser()))
+    typed = frozenset(key_of(a) for a in arguments if a not in FLAGS)
+    if any(a in ("-m", "--multirun") for a in arguments):
+        raise ConfigError("resume: expected one run, got -m, a sweep")
+    if "hydra.run.dir" in typed:
+        raise ConfigError("hydra.run.dir: a resumed run goes on in its own folder; expected no other")
+    if "${" in os.fspath(folder):
+        raise ConfigError(f"resume: expected a folder without ${{ in its name, got {folder}")
+    if not (folder / ".hydra").is_dir():
+        raise RunFolderError(f"resume: {folder} is not the folder of a run (it has no .hydra)")
+    check_files(folder)
+    base_dir = begun_in(folder)
+    saved = [line for line in recorded_overrides(folder) if _goes_on(key_of(line), typed)]
+    check_overrides(saved, _own_dir(saved, folder, base_dir), trusted=typed_value(arguments, "trust") is True)
+    place = os.fspath(folder).replace("\\", "\\\\").replace("'", "\\'")
+    return Resume(folder, base_dir, [*saved, *arguments, f"hydra.run.dir='{place}'"])
+
+
+def _goes_on(key: str, typed: Collection[str]) -> bool:
+    """Whether a recorded override still holds beside the keys that are typed now."""
+    where = key in ("cluster.kind", "cluster.address") and "cluster" in typed  # it is chosen anew
+    return key not in (*typed, "resume", "trust") and not where
+
+
+def begun_in(folder: Path) -> Path:
+    """Return the folder in which the run of a run folder was begun, where its relative paths start."""
+    found = _runtime(folder).get("cwd")
+    if not isinstance(found, str) or "\0" in found or any(len(part) > 255 for part in Path(found).parts):
+        raise RunFolderError(
+            f"{folder / '.hydra' / 'hydra.yaml'}: hydra.runtime.cwd: expected a folder, got {str(found)[:60]!r}"
+        )
+    return Path(found)
+
+
+def recorded_choices(folder: Path) -> dict[str, Any]:
+    """Return the choice of every group with which the run of a run folder was begun."""
+    found = _runtime(folder).get("choices")
+    return found if isinstance(found, dict) else {}
+
+
+WHERE = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
+
+
+def how_to_go_on(folder: Path) -> str:
+    """Return the command that continues the run of a run folder, with what has to be typed again."""
+    words = [f"resume={folder}"]
+    rest: list[str] = []
+    for line in recorded_overrides(folder):
+        where = line.lstrip("+").startswith(WHERE)
+        (words if where else rest).append(line)
+    try:
+        check_overrides(rest)
+    except ConfigError:
+        words.append("trust=true")
+    return shlex.join(["python", "-m", "flexray.run", *words])
+
+
+def _runtime(folder: Path) -> dict[str, Any]:
+    node = read_yaml(folder / ".hydra" / "hydra.yaml")
+    for name in ("hydra", "runtime"):
+        node = node.get(name)
+        node = node if isinstance(node, dict) else {}
+    return dict(node)
+
+
+def recorded_overrides(folder: Path) -> list[str]:
+    """Return the overrides with which the run of a run folder was begun."""
+    found = read_yaml(folder / ".hydra" / "overrides.yaml", list)
+    if not all(isinstance(line, str) and line for line in found):
+        raise RunFolderError(f"{folder / '.hydra' / 'overrides.yaml'}: expected a list of overrides")
+    return list(found)
+
+
+def _own_dir(saved: Sequence[str], folder: Path, base_dir: Path) -> str | None:
+    """Return the recorded ``checkpoint.dir`` if it is a folder here in which this very run has checkpoints."""
+    given = typed_value([line for line in saved if "${" not in line], "checkpoint.dir")
+    address = folder / "checkpoints" / "address.txt"
+    if not isinstance(given, str) or "://" in given or not address.exists():
+        return None
+    place = base_dir / Path(given).expanduser() / own_folder(folder)
+    is_own = read_text(address).strip() == place.name and place.is_dir() and not place.is_symlink()
+    return given if is_own else None
+
+
+def as_json(config: Mapping[str, Any]) -> Any:
+    """Return a plain configuration as it is stored in checkpoints."""
+    return json.loads(json.dumps(config, default=str))
+
+
+def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse a configuration that would change the result, naming its keys.
+
+    Raises:
+        ConfigError: A key that is not in :data:`FREE` differs.
+    """
+    old, new = dict(leaves(before)), dict(leaves(as_json(now)))
+    changed = changed_keys(before, as_json(now), FREE)
+    if changed:
+        told = ", ".join(f"{key} (was {old.get(key)!r}, now {new.get(key)!r})" for key in changed[:5])
+        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+        raise ConfigError(f"resume: these keys would change the result: {told}{more}")
+
+
+def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str]) -> list[str]:
+    """Return the keys that differ, without those that are ``free`` to."""
+    old, new = dict(leaves(before)), dict(leaves(now))
+    differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    return [key for key in differing if not is_under(key, free)]
+
+
+def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield a configuration's values with their dotted keys."""
+    if isinstance(node, Mapping) and node:
+        for name, value in node.items():
+            yield from leaves(value, f"{key}.{name}" if key else str(name))
+    else:
+        yield key, node
+
+
+def record(folder: Path, config: DictConfig, overrides: Sequence[str], begins: bool = True) -> None:
+    """Write the run folder's ``.hydra``, from which ``resume`` goes on.
+
+    Hydra itself would write it before anything is checked: that of a refused run over that of one which ended.
+
+    Args:
+        folder: The run folder.
+        config: The job's configuration.
+        overrides: Its command line.
+        begins: Also what Hydra says of itself; a run that goes on keeps the folder in which it was begun.
+    """
+    kept = OmegaConf.create([o for o in overrides if key_of(o) not in ("resume", "trust")])
+    texts = {"config.yaml": OmegaConf.to_yaml(config), "overrides.yaml": OmegaConf.to_yaml(kept)}
+    if begins:
+        texts["hydra.yaml"] = OmegaConf.to_yaml(HydraConfig.instance().cfg)
+    try:
+        (folder / ".hydra").mkdir(exist_ok=True)
+        for name, text in texts.items():
+            temporary = folder / ".hydra" / f"{name}.tmp"
+            temporary.write_text(text, encoding="utf-8")
+            os.replace(temporary, folder / ".hydra" / name)
+    except OSError as error:
+        raise RunFolderError(f"{error.filename}: cannot be written: {error.strerror}") from error

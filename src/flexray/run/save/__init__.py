@@ -1,0 +1,1 @@
+"""Checkpoints, on disk or at an fsspec address."""

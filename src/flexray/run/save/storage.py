@@ -1,0 +1,191 @@
+"""A folder of small files, here or at any address that fsspec knows (``s3://bucket/runs``)."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from typing import TypeVar
+
+from flexray.core.errors import RunFolderError
+from flexray.core.runfolder import read_bytes
+
+PATIENCE_S = 20.0
+"""How long to wait at the start for a place to answer."""
+
+Result = TypeVar("Result")
+
+
+MAX_NOTES = 256 << 20
+"""Bytes of a file of notes; decoded it takes many times as much memory."""
+
+
+class Storage(ABC):
+    """A folder whose files are written whole or not at all.
+
+    All methods raise :class:`flexray.core.errors.RunFolderError`, one line, if the place cannot be used.
+    """
+
+    @abstractmethod
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file to a temporary name, bring it to disk and give it its name."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """Return a file's content."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Return the names of all files, none if there is no such folder."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete a file."""
+
+    def probe(self) -> None:
+        """Write a file and delete it, to know at once whether the place can be used."""
+        self.write("probe", b"probe")
+        self.delete("probe")
+
+
+class LocalStorage(Storage):
+    """A folder of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, name: str, content: bytes) -> None:  # noqa: D102
+        path = self._folder / name
+        temporary = path.with_name(f"{name}.tmp")
+        with self._told("written", path):
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                _write_through(temporary, content)
+                os.replace(temporary, path)
+            except OSError:
+                with suppress(OSError):
+                    temporary.unlink()  # half a file, which a full disk has no room for
+                raise
+            handle = os.open(self._folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)  # the new name, too
+            finally:
+                os.close(handle)
+
+    def read(self, name: str) -> bytes:  # noqa: D102
+        try:
+            half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+            return read_bytes(self._folder / name, MAX_NOTES if name.endswith(".json") else half)
+        except RunFolderError as error:
+            raise RunFolderError(f"checkpoint.dir: {self._folder}: cannot be read: {error}") from error
+
+    def names(self) -> list[str]:  # noqa: D102
+        with self._told("listed", self._folder):
+            return [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
+
+    def delete(self, name: str) -> None:  # noqa: D102
+        with self._told("deleted", self._folder / name):
+            (self._folder / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def _told(self, what: str, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunFolderError(f"checkpoint.dir: {path}: cannot be {what}: {error.strerror}") from error
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    """Write a new file and bring it to disk; a link that stands there is not followed."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    with open(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class RemoteStorage(Storage):
+    """A folder at an fsspec address."""
+
+    def __init__(self, address: str) -> None:
+        import fsspec  # imported late: runs that save on this machine need none of it
+
+        self._address = address
+        for protocol in address.partition("://")[0].split("::"):
+            if protocol not in fsspec.available_protocols():
+                raise RunFolderError(f"checkpoint.dir: cannot use '{address}': no protocol '{protocol}' is known")
+        try:
+            self._files, self._root = _in_time(lambda: fsspec.core.url_to_fs(address))
+        except Exception as error:  # of whichever library reaches the place
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise RunFolderError(f"checkpoint.dir: cannot use '{address}': {reason}") from error
+
+    def probe(self) -> None:
+        """Write a file and delete it, or say that nobody answers."""
+        try:
+            _in_time(super().probe)
+        except TimeoutError as error:
+            raise self._unusable("written", "probe", error) from error
+
+    def write(self, name: str, content: bytes) -> None:  # noqa: D102
+        path = f"{self._root}/{name}"
+        try:
+            self._files.makedirs(self._root, exist_ok=True)
+            self._files.pipe_file(f"{path}.tmp", content)
+            self._files.mv(f"{path}.tmp", path)
+        except Exception as error:
+            raise self._unusable("written", name, error) from error
+
+    def read(self, name: str) -> bytes:  # noqa: D102
+        try:
+            content: bytes = self._files.cat_file(f"{self._root}/{name}")
+        except Exception as error:
+            raise self._unusable("read", name, error) from error
+        return content
+
+    def names(self) -> list[str]:  # noqa: D102
+        try:
+            self._files.invalidate_cache()
+            return [str(path).rpartition("/")[2] for path in self._files.ls(self._root, detail=False)]
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise self._unusable("listed", "", error) from error
+
+    def delete(self, name: str) -> None:  # noqa: D102
+        try:
+            self._files.rm_file(f"{self._root}/{name}")
+        except Exception as error:
+            raise self._unusable("deleted", name, error) from error
+
+    def _unusable(self, what: str, name: str, error: Exception) -> RunFolderError:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return RunFolderError(f"checkpoint.dir: {self._address}/{name}: cannot be {what}: {reason}")
+
+
+def _in_time(work: Callable[[], Result]) -> Result:
+    """Return what ``work`` returns, done in a thread that is left alone if it takes too long."""
+    done: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except Exception as error:  # noqa: BLE001 - raised again where the result is waited for
+            done.set_exception(error)
+
+    Thread(target=run, name="checkpoint.dir", daemon=True).start()
+    try:
+        return done.result(PATIENCE_S)
+    except TimeoutError:
+        raise TimeoutError(f"no answer within {PATIENCE_S:g} s") from None
+
+
+def open_storage(address: str) -> Storage:
+    """Return the storage at an fsspec address or a path of this machine."""
+    return RemoteStorage(address) if "://" in address else LocalStorage(Path(address))

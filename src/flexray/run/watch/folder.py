@@ -1,0 +1,161 @@
+"""The files of a run folder: ``rounds.csv``, ``evals.csv``, ``timeline.json`` and the saved model (SPEC 11)."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from flexray.core.errors import RunFolderError
+from flexray.core.files import check_file
+from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started, State
+from flexray.run.watch.base import Mark, Observer
+
+ROUND_COLUMNS = (
+    "round", "sim_time", "duration", "tau", "lr", "train_loss", "sent_bytes", "utilization", "party", "staleness",
+    "absent",
+)  # fmt: skip
+MODEL_FOLDER = Path("checkpoints") / "final"
+
+
+def event_files(folder: Path) -> list[Path]:
+    """Return the event files that an earlier run in the folder wrote for TensorBoard."""
+    return sorted((folder / "tensorboard").glob("events.out.tfevents.*"))
+
+
+def discard(folder: Path, events: Sequence[Path] = ()) -> None:
+    """Delete what an earlier run left for its end, and its ``events``: nobody is to take them for the new run's."""
+    try:
+        (folder / "summary.json").unlink(missing_ok=True)
+        for path in events:
+            path.unlink(missing_ok=True)
+        if (folder / MODEL_FOLDER).exists():
+            shutil.rmtree(folder / MODEL_FOLDER)
+    except OSError as error:
+        raise RunFolderError(f"{error.filename}: cannot be deleted: {error.strerror}") from error
+
+
+def open_new(path: Path, keep: bool = False) -> TextIO:
+    """Open a file of the run folder for writing; with ``keep``, leave what is in it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("r+" if keep and path.exists() else "w", newline="", encoding="utf-8")
+    except OSError as error:
+        raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def end_of(file: TextIO) -> int:
+    """Return how long a file is, with all that was written."""
+    file.flush()
+    return file.tell()
+
+
+def cut(file: TextIO, length: int) -> None:
+    """Cut a file to the length that it once had, and write on there."""
+    file.flush()
+    found = os.fstat(file.fileno()).st_size
+    if found < length:
+        raise RunFolderError(f"{file.name}: it has {found} bytes, but the checkpoint was made at {length}")
+    file.seek(length)
+    file.truncate()
+
+
+class TableObserver(Observer):
+    """Writes ``rounds.csv`` and ``evals.csv``, a row at a time.
+
+    Args:
+        folder: The run folder.
+        keep: Go on in the files that are there; :meth:`rewind` says where.
+    """
+
+    def __init__(self, folder: Path, keep: bool = False) -> None:
+        self._rounds_file = open_new(folder / "rounds.csv", keep)
+        self._evals_file = open_new(folder / "evals.csv", keep)
+        self._rounds = csv.writer(self._rounds_file, lineterminator="\n")
+        self._evals = csv.writer(self._evals_file, lineterminator="\n")
+        if not keep:
+            self._rounds.writerow(ROUND_COLUMNS)
+        self._metrics: tuple[str, ...] = ()
+        self._names: tuple[str, ...] = ()
+
+    def on(self, record: Record) -> None:  # noqa: D102
+        if isinstance(record, Started):
+            self._names = record.names
+        elif isinstance(record, RoundRecord):
+            self._rounds.writerow(self._round_row(record))
+        elif isinstance(record, EvalRecord):
+            self._write_eval(record)
+
+    def _round_row(self, record: RoundRecord) -> list[Any]:
+        return [
+            record.round, record.sim_time, record.duration, json.dumps(record.tau), json.dumps(record.lr),
+            record.train_loss, record.sent_bytes, json.dumps(record.utilization),
+            "" if record.party is None else self._names[record.party],
+            "" if record.staleness is None else json.dumps(record.staleness),
+            "" if record.absent is None else json.dumps([self._names[k] for k in record.absent]),
+        ]  # fmt: skip
+
+    def _write_eval(self, record: EvalRecord) -> None:
+        if not self._metrics:
+            self._metrics = tuple(sorted(record.metrics))
+            self._evals.writerow(("round", "epoch", "sim_time", *self._metrics))
+        self._evals.writerow((record.round, record.epoch, record.sim_time, *(record.metrics[m] for m in self._metrics)))
+        self._evals_file.flush()
+        self._rounds_file.flush()
+
+    def mark(self) -> Mark:  # noqa: D102
+        return {
+            "rounds": end_of(self._rounds_file), "evals": end_of(self._evals_file), "metrics": list(self._metrics),
+        }  # fmt: skip
+
+    def rewind(self, mark: Mark) -> None:  # noqa: D102
+        cut(self._rounds_file, mark["rounds"])
+        cut(self._evals_file, mark["evals"])
+        self._metrics = tuple(mark["metrics"])
+
+    def close(self) -> None:  # noqa: D102
+        self._rounds_file.close()
+        self._evals_file.close()
+
+
+class ModelObserver(Observer):
+    """Saves the final model, one safetensors file per participant, under ``checkpoints/final``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / MODEL_FOLDER
+
+    def on(self, record: Record) -> None:  # noqa: D102
+        if isinstance(record, Ended):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for path in self._folder.glob("*.tmp"):
+                path.unlink()  # half a file of a run that was killed here
+            for name, state in record.states.items():
+                save_state(self._folder / f"{name}.safetensors", state)
+
+
+def save_state(path: Path, state: State) -> None:
+    """Write one participant's parameters and buffers to a temporary name, then rename it."""
+    from safetensors.numpy import save_file  # imported late: only runs that end need it
+
+    temporary = path.with_suffix(".tmp")
+    save_file({key: np.ascontiguousarray(value) for key, value in state.items()}, temporary)
+    os.replace(temporary, path)
+
+
+def load_state(path: Path) -> State:
+    """Read what :func:`save_state` wrote; no pickle is involved."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    check_file(path, "the saved model of a finished run", RunFolderError)
+    try:
+        state: State = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise RunFolderError(f"{path}: cannot be read: {error}") from error
+    return state

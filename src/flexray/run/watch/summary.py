@@ -1,0 +1,222 @@
+"""``summary.json``: what a run was and what came out (SPEC 11)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from flexray.config.devices import described
+from flexray.config.job import Job
+from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
+from flexray.core.speeds import Speeds
+from flexray.run.watch.base import Mark, Observer
+from flexray.traces.speeds import TraceSpeeds
+
+PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
+
+
+class SummaryObserver(Observer):
+    """Gathers what the summary needs while records pass by."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._names = job.experiment.names[:-1]
+        self._up = [0] * len(self._names)
+        self._down = [0] * len(self._names)
+        self._absent = [0] * len(self._names)
+        self._reached: EvalRecord | None = None
+        self._reached_bytes = 0
+        self._last_eval: EvalRecord | None = None
+        self.ended: Ended | None = None
+        self.first_s = 0.0
+
+    def on(self, record: Record) -> None:  # noqa: D102
+        if isinstance(record, Started):
+            self.first_s = self.first_s or time.perf_counter()
+        elif isinstance(record, RoundRecord):
+            for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
+                self._up[k] += up
+                self._down[k] += down
+            for k in record.absent or ():
+                self._absent[k] += 1
+        elif isinstance(record, EvalRecord):
+            self._last_eval = record
+            if self._reached is None and self._job.experiment.target.met_by(record.metrics):
+                self._reached = record
+                self._reached_bytes = sum(self._up) + sum(self._down)
+        elif isinstance(record, Ended):
+            self.ended = record
+
+    def mark(self) -> Mark:  # noqa: D102
+        reached, last = (None if r is None else vars(r) for r in (self._reached, self._last_eval))
+        return {
+            "up": list(self._up), "down": list(self._down), "absent": list(self._absent),
+            "reached": reached, "reached_bytes": self._reached_bytes, "last_eval": last,
+        }  # fmt: skip
+
+    def rewind(self, mark: Mark) -> None:  # noqa: D102
+        self._up, self._down, self._absent = list(mark["up"]), list(mark["down"]), list(mark["absent"])
+        self._reached, self._last_eval = (
+            None if mark[key] is None else EvalRecord(**mark[key]) for key in ("reached", "last_eval")
+        )
+        self._reached_bytes = mark["reached_bytes"]
+
+    def summary(self, wall_s: float, setup_s: float) -> dict[str, Any]:
+        """Return the summary of a run that ended.
+
+        Args:
+            wall_s: Seconds from its start to its end.
+            setup_s: Seconds of these before the first round.
+        """
+        if self.ended is None:
+            raise RuntimeError("the run has not ended")
+        x, ended, reached = self._job.experiment, self.ended, self._reached
+        diverged = ended.divergence
+        return {
+            "algo": self._job.algo,
+            "dataset": self._job.dataset,
+            "data_source": x.shared.outline.source,
+            "trace": _trace(x.speeds),
+            "status": "diverged" if diverged else ended.status,
+            "divergence": None if diverged is None else vars(diverged),
+            "num_parties": len(self._names),
+            "parties": list(self._names),
+            "rounds": ended.rounds,
+            "sim_time": ended.sim_time,
+            "time_unit": x.time_unit,
+            "wall_s": round(wall_s, 3),
+            "setup_s": round(setup_s, 3),
+            "seed": x.shared.seed,
+            "num_outputs": x.shared.outline.task.num_outputs,
+            **({"classes": list(classes)} if (classes := x.shared.outline.task.classes) else {}),
+            "metric": x.target.metric,
+            "final": self._final(),
+            "final_round": self._last_eval.round if self._last_eval else None,
+            "target": x.target.value,
+            "time_to_target": reached.sim_time if reached else None,
+            "rounds_to_target": reached.round if reached else None,
+            "bytes_to_target": self._reached_bytes if reached else None,
+            "sent_bytes": sum(self._up) + sum(self._down),
+            "bytes_by_party": {
+                name: {"up": up, "down": down} for name, up, down in zip(self._names, self._up, self._down, strict=True)
+            },
+            "absent_rounds": None if x.absences is None else dict(zip(self._names, self._absent, strict=True)),
+            "model_digest": ended.digests,
+            **described(x),
+            "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
+            "cluster": self._cluster(),
+            "versions": versions(),
+        }
+
+    def _final(self) -> dict[str, float | None]:
+        metrics = self._last_eval.metrics if self._last_eval else {}
+        return {key: value if math.isfinite(value) else None for key, value in metrics.items()}
+
+    def _cluster(self) -> dict[str, Any]:
+        plan = self._job.cluster
+        return {
+            "kind": plan.kind,
+            "hosts": [host.name for host in plan.hosts],
+            "party_threads": plan.threads,
+            "machine_cpus": os.cpu_count(),
+        }
+
+
+def _trace(speeds: Speeds) -> dict[str, Any] | None:
+    if not isinstance(speeds, TraceSpeeds):
+        return None
+    source = "synthetic" if speeds.synthetic else "files"
+    return {"path": speeds.source, "source": source, "machines": dict(speeds.machines)}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that numbers may depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "source tree"
+    return found
+
+
+def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    """Write ``summary.json``."""
+    (folder / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def summary_table(summary: dict[str, Any], folder: Path) -> Table:
+    """Return the closing table of one run."""
+    table = Table(title=f"{summary['algo']} on {summary['dataset']}: {summary['status']}", show_header=False)
+    table.add_column()
+    table.add_column(justify="right", overflow="fold")
+    rows = [
+        ("data", summary["data_source"]),
+        ("parties", str(summary["num_parties"])),
+        ("rounds", f"{summary['rounds']:,}"),
+        (_time_name(summary["time_unit"]), f"{summary['sim_time']:,.6g}"),
+        *_final_rows(summary),
+        *_target_rows(summary),
+        *_absence_rows(summary),
+        ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
+        ("wall time (s), of it set-up", f"{summary['wall_s']:.1f}, {summary['setup_s']:.1f}"),
+        *_memory_rows(summary),
+        ("run folder", str(folder)),
+    ]
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
+def _final_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the last metrics, and of which round they are if that is not the last."""
+    at = "" if summary["final_round"] == summary["rounds"] else f" at round {summary['final_round']:,}"
+    return [
+        (f"{key.replace('_', ' ')}{at}", "-" if value is None else f"{value:.4f}")
+        for key, value in summary["final"].items()
+    ]
+
+
+def _time_name(unit: str) -> str:
+    return "time (seconds)" if unit == "seconds" else f"simulated time ({unit})"
+
+
+def _memory_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the peak of every process that holds parties: one number if there are many."""
+    known = [mb for mb in summary["peak_memory_mb"] if mb is not None]
+    shown = ", ".join(f"{mb:,.0f}" for mb in known) if len(known) <= 4 else f"{min(known):,.0f} to {max(known):,.0f}"
+    return [("peak memory by party process (MB)", shown)] if known else []
+
+
+def _absence_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return how many rounds parties missed, if that was simulated; of many parties, from the fewest to the most."""
+    missed = summary["absent_rounds"]
+    if missed is None:
+        return []
+    few = len(missed) <= 4
+    told = ", ".join(f"{name} {n:,}" for name, n in missed.items() if n) or "none"
+    return [("rounds missed", told if few else f"{min(missed.values()):,} to {max(missed.values()):,} a party")]
+
+
+def _target_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    if summary["target"] is None:
+        return []
+    return [
+        (
+            f"time to {summary['metric']} {summary['target']:g} ({summary['time_unit']})",
+            _or_dash(summary["time_to_target"]),
+        ),
+        ("rounds to target", _or_dash(summary["rounds_to_target"])),
+    ]
+
+
+def _or_dash(value: float | None) -> str:
+    return "--" if value is None else f"{value:,.6g}"

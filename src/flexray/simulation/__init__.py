@@ -1,1 +1,0 @@
-"""Virtual time: speeds, links and the event clock. Nothing here reads the wall clock."""

@@ -1,0 +1,76 @@
+"""Speeds that follow a trace: each participant is throttled as one machine of it was (SPEC 5).
+
+Shapes: k = participants, the parties 1..K and then the server; t = samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from flexray.core.errors import ConfigError
+from flexray.core.speeds import Speeds
+
+Advance = Literal["round", "time"]
+AtEnd = Literal["wrap", "hold", "error"]
+
+
+@dataclass(frozen=True, eq=False)
+class TraceSpeeds(Speeds):
+    """Utilization read from a trace.
+
+    Args:
+        base: Units per local iteration at zero utilization.
+        cpu_kt: Utilizations in [0, 1], one row per participant.
+        source: The trace's name, for messages.
+        advance: ``round``: one sample per global round (VAFL: per turn of a party), as in the paper. ``time``: the
+            sample that holds at the simulated time.
+        sample_units: Units that one sample lasts, for ``time``.
+        at_end: After the last sample start again (``wrap``), keep it (``hold``) or stop with an ``error``.
+        synthetic: Whether the trace was generated.
+        machines: The machine that each participant runs as; without those whose utilization is set.
+    """
+
+    base: tuple[float, ...]
+    cpu_kt: npt.NDArray[np.float64]
+    source: str
+    advance: Advance = "round"
+    sample_units: float = 1.0
+    at_end: AtEnd = "wrap"
+    synthetic: bool = False
+    machines: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def base_units(self) -> tuple[float, ...]:  # noqa: D102
+        return self.base
+
+    @property
+    def least_utilization(self) -> float:  # noqa: D102
+        return float(self.cpu_kt.min())
+
+    @property
+    def peaks(self) -> tuple[float, ...]:  # noqa: D102
+        return tuple(self.cpu_kt.max(axis=1).tolist())
+
+    def capped(self, most: float) -> TraceSpeeds:  # noqa: D102
+        return replace(self, cpu_kt=np.minimum(self.cpu_kt, most))
+
+    def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:  # noqa: D102
+        exact = sim_time / self.sample_units
+        sample = round_index if self.advance == "round" else int(exact + 1e-9 * max(1.0, exact))
+        return tuple(self.cpu_kt[:, self._place(sample)].tolist())
+
+    def _place(self, sample: int) -> int:
+        length = int(self.cpu_kt.shape[1])
+        if sample < length:
+            return sample
+        if self.at_end == "error":
+            raise ConfigError(
+                f"speeds.at_end: the trace {self.source} has {length} samples, and sample {sample + 1} is asked for;"
+                " expected a shorter run, or at_end=wrap or hold"
+            )
+        return sample % length if self.at_end == "wrap" else length - 1
