@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from flexray.core.checks import number, shown
 from flexray.core.errors import ConfigError
@@ -94,7 +95,8 @@ class LocalSGD(LocalOptimizer):
         self.l2 = number("optimizer.l2", l2, low=0)
         self.local_rates = _rates(local_rates)
 
-    def begin(self, params: Sequence[Tensor], lr: float) -> Step:  # noqa: D102
+    @override
+    def begin(self, params: Sequence[Tensor], lr: float) -> Step:
         params = list(params)
         start = [p.detach().clone() for p in params] if self.proximal else []
         velocity: list[Tensor] = []
@@ -126,7 +128,8 @@ class LocalSGD(LocalOptimizer):
         last = len(self.local_rates) - 1
         return lambda: lr * self.local_rates[min(next(steps), last)]
 
-    def weights(self, tau: int, lr: float) -> tuple[float, ...]:  # noqa: D102
+    @override
+    def weights(self, tau: int, lr: float) -> tuple[float, ...]:
         return _weights(self.momentum, self.proximal * lr, self.local_rates, tau)
 
 
@@ -198,10 +201,12 @@ class TorchOptimizer(LocalOptimizer):
         except (TypeError, ValueError, ModuleNotFoundError) as error:
             raise ConfigError(f"optimizer ({self.name}): {error}") from error
 
-    def kept(self) -> Any:  # noqa: D102
+    @override
+    def kept(self) -> Any:
         return None if self._kept is None else self._kept.state_dict()
 
-    def keep(self, params: Sequence[Tensor], kept: Any) -> None:  # noqa: D102
+    @override
+    def keep(self, params: Sequence[Tensor], kept: Any) -> None:
         self._kept = None
         if kept is not None:
             self._kept = self._build(params, lr=0.1)  # every round sets its own rate
@@ -223,7 +228,8 @@ class TorchOptimizer(LocalOptimizer):
             if found and found != expected:
                 raise ValueError(f"moments of shapes {found}, expected {expected}")
 
-    def begin(self, params: Sequence[Tensor], lr: float) -> Step:  # noqa: D102
+    @override
+    def begin(self, params: Sequence[Tensor], lr: float) -> Step:
         optimizer = self._kept
         if optimizer is None:
             optimizer = self._build(params, lr)

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from typing_extensions import override
+
 from flexray.algorithms.base import Moment, Plan, System
 from flexray.algorithms.flex import FlexVFL
 from flexray.core.errors import ConfigError, near_match
@@ -46,23 +48,27 @@ class AdaptiveFlexVFL(FlexVFL):
         self.first = first
         self._first_tau: tuple[int, ...] = ()
 
-    def preparation(self, now: Moment) -> Plan | None:  # noqa: D102
+    @override
+    def preparation(self, now: Moment) -> Plan | None:
         if self.first != "dummy":
             return None
         dummy = super().plan(now)
         self._first_tau = dummy.tau
         return dummy
 
-    def kept(self) -> Any:  # noqa: D102
+    @override
+    def kept(self) -> Any:
         return self._first_tau
 
-    def keep(self, kept: Any) -> None:  # noqa: D102
+    @override
+    def keep(self, kept: Any) -> None:
         is_one = isinstance(kept, tuple) and all(type(tau) is int and tau >= 0 for tau in kept)
         if not is_one or len(kept) not in (0, len(self.system.names)):
             raise ValueError(f"algorithm: expected the first tau of everybody, got {str(kept)[:80]}")
         self._first_tau = kept
 
-    def plan(self, now: Moment) -> Plan:  # noqa: D102
+    @override
+    def plan(self, now: Moment) -> Plan:
         tau = self.iterations_by_timeout(now)
         return self.make_plan(now, tau, self.system.timeout_units, self._rates(now), "fill")
 

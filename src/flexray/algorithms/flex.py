@@ -10,11 +10,14 @@ In every global round:
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 
 
 class FlexVFL(RoundAlgorithm):
     """Every participant runs as many local iterations as fit the timeout."""
 
-    def plan(self, now: Moment) -> Plan:  # noqa: D102
+    @override
+    def plan(self, now: Moment) -> Plan:
         return self.make_plan(now, self.iterations_by_timeout(now), self.system.timeout_units, pace="fill")

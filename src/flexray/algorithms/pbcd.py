@@ -5,11 +5,14 @@ The round lasts as long as the slowest participant's iteration, plus t_comm; no 
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 
 
 class PBCD(RoundAlgorithm):
     """Every participant takes exactly one local iteration per round."""
 
-    def plan(self, now: Moment) -> Plan:  # noqa: D102
+    @override
+    def plan(self, now: Moment) -> Plan:
         return self.make_plan(now, self.same_for_all(1), self.slowest_unit(now), pace="slowest")

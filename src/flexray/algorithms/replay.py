@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RoundAlgorithm, System
 
 
@@ -56,7 +58,8 @@ class ReplayRounds(RoundAlgorithm):
         super().__init__(system)
         self._recorded = recorded
 
-    def plan(self, now: Moment) -> Plan:  # noqa: D102
+    @override
+    def plan(self, now: Moment) -> Plan:
         return _plan(self.system, self._recorded[now.round], self.comm_units(now))
 
 
@@ -76,12 +79,14 @@ class ReplayTurns(EventAlgorithm):
             if event.party is not None:
                 self._places[event.party].append(place)
 
-    def plan(self, party: int, now: Moment) -> Plan:  # noqa: D102
+    @override
+    def plan(self, party: int, now: Moment) -> Plan:
         if now.round >= len(self._places[party]):
             return _never(self.system)
         return _plan(self.system, self._recorded[self._places[party][now.round]], self.system.party_comm_units[party])
 
-    def priority(self, party: int, turn: int) -> int:  # noqa: D102
+    @override
+    def priority(self, party: int, turn: int) -> int:
         places = self._places[party]
         return places[turn] if turn < len(places) else len(self._recorded)
 

@@ -8,13 +8,16 @@ lowers nor raises the others' tau.
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 
 
 class SyncMinVFL(RoundAlgorithm):
     """All take as many local iterations as the slowest can within the timeout."""
 
-    def plan(self, now: Moment) -> Plan:  # noqa: D102
+    @override
+    def plan(self, now: Moment) -> Plan:
         tau = min((t for t in self.iterations_by_timeout(now) if t > 0), default=0)
         return self.make_plan(now, self.same_for_all(tau), self.system.timeout_units)
 
@@ -22,6 +25,7 @@ class SyncMinVFL(RoundAlgorithm):
 class SyncMaxVFL(RoundAlgorithm):
     """All take as many local iterations as the fastest can within the timeout, however long it takes."""
 
-    def plan(self, now: Moment) -> Plan:  # noqa: D102
+    @override
+    def plan(self, now: Moment) -> Plan:
         tau = max(self.iterations_by_timeout(now))
         return self.make_plan(now, self.same_for_all(tau), tau * self.slowest_unit(now), pace="slowest")

@@ -21,6 +21,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from flexray.core.seeds import derive
 
 DRAWS = 2.0**63
@@ -63,10 +65,12 @@ class DrawnAbsences(Absences):
     above: tuple[float, ...]
 
     @property
-    def possible(self) -> frozenset[int]:  # noqa: D102
+    @override
+    def possible(self) -> frozenset[int]:
         return frozenset(k for k, p in enumerate(self.probability) if p > 0 or self.above[k] < 1)
 
-    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:  # noqa: D102
+    @override
+    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
         return frozenset(
             k
             for k in self.possible
@@ -84,10 +88,12 @@ class RecordedAbsences(Absences):
     rounds: tuple[frozenset[int], ...]
 
     @property
-    def possible(self) -> frozenset[int]:  # noqa: D102
+    @override
+    def possible(self) -> frozenset[int]:
         return frozenset().union(*self.rounds)
 
-    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:  # noqa: D102
+    @override
+    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
         return self.rounds[round_index]
 
 
@@ -106,9 +112,11 @@ class ChosenAbsences(Absences):
     others: Absences | None = None
 
     @property
-    def possible(self) -> frozenset[int]:  # noqa: D102
+    @override
+    def possible(self) -> frozenset[int]:
         return frozenset(range(self.parties))
 
-    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:  # noqa: D102
+    @override
+    def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
         others = frozenset() if self.others is None else self.others.of(round_index, utilization)
         return self.choose(round_index, utilization) | others

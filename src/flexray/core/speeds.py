@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from flexray.core.errors import ConfigError
 
 GOOGLE_MEANS = (
@@ -99,21 +101,26 @@ class FixedSpeeds(Speeds):
     fixed_utilization: tuple[float, ...]
 
     @property
-    def base_units(self) -> tuple[float, ...]:  # noqa: D102
+    @override
+    def base_units(self) -> tuple[float, ...]:
         return self.base
 
     @property
-    def least_utilization(self) -> float:  # noqa: D102
+    @override
+    def least_utilization(self) -> float:
         return min(self.fixed_utilization)
 
     @property
-    def peaks(self) -> tuple[float, ...]:  # noqa: D102
+    @override
+    def peaks(self) -> tuple[float, ...]:
         return self.fixed_utilization
 
-    def capped(self, most: float) -> FixedSpeeds:  # noqa: D102
+    @override
+    def capped(self, most: float) -> FixedSpeeds:
         return FixedSpeeds(self.base, tuple(min(c, most) for c in self.fixed_utilization))
 
-    def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:  # noqa: D102
+    @override
+    def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:
         return self.fixed_utilization
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
+from typing_extensions import override
 
 from flexray.core.errors import FlexrayError
 from flexray.data.base import IdArray, Split
@@ -78,7 +79,8 @@ class ThreadReader(Reader):
         self._workers, self._ahead = workers, ahead
         self._pending: dict[Key, list[Future[Tensor]]] = {}
 
-    def expect(self, split: Split, batches: Iterable[Batch]) -> None:  # noqa: D102
+    @override
+    def expect(self, split: Split, batches: Iterable[Batch]) -> None:
         wanted = {_key(split, batch): batch for batch in islice(batches, 1 + self._ahead)}
         for key in [key for key in self._pending if key not in wanted]:
             for future in self._pending.pop(key):
@@ -88,7 +90,8 @@ class ThreadReader(Reader):
                 pieces = np.array_split(ids_b, max(1, min(self._workers, len(ids_b))))
                 self._pending[key] = [self._pool.submit(self._reads[split], piece, epoch) for piece in pieces]
 
-    def take(self, split: Split, batch: Batch) -> Tensor:  # noqa: D102
+    @override
+    def take(self, split: Split, batch: Batch) -> Tensor:
         futures = self._pending.pop(_key(split, batch), None)
         if futures is None:
             return super().take(split, batch)
@@ -122,14 +125,16 @@ class ProcessReader(Reader):
         )
         self._arriving: Iterator[Tensor | FlexrayError] = iter(())
 
-    def expect(self, split: Split, batches: Iterable[Batch]) -> None:  # noqa: D102
+    @override
+    def expect(self, split: Split, batches: Iterable[Batch]) -> None:
         coming = iter(batches)
         first = next(coming)
         if not self._feed.goes_on_with(split, first):
             self._feed.begin(split, chain([first], coming))
             self._arriving = iter(self._loader)
 
-    def take(self, split: Split, batch: Batch) -> Tensor:  # noqa: D102
+    @override
+    def take(self, split: Split, batch: Batch) -> Tensor:
         if not self._feed.goes_on_with(split, batch):
             return super().take(split, batch)
         self._feed.asked.popleft()

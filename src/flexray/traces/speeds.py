@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from flexray.core.errors import ConfigError
 from flexray.core.speeds import Speeds
@@ -45,21 +46,26 @@ class TraceSpeeds(Speeds):
     machines: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def base_units(self) -> tuple[float, ...]:  # noqa: D102
+    @override
+    def base_units(self) -> tuple[float, ...]:
         return self.base
 
     @property
-    def least_utilization(self) -> float:  # noqa: D102
+    @override
+    def least_utilization(self) -> float:
         return float(self.cpu_kt.min())
 
     @property
-    def peaks(self) -> tuple[float, ...]:  # noqa: D102
+    @override
+    def peaks(self) -> tuple[float, ...]:
         return tuple(self.cpu_kt.max(axis=1).tolist())
 
-    def capped(self, most: float) -> TraceSpeeds:  # noqa: D102
+    @override
+    def capped(self, most: float) -> TraceSpeeds:
         return replace(self, cpu_kt=np.minimum(self.cpu_kt, most))
 
-    def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:  # noqa: D102
+    @override
+    def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:
         exact = sim_time / self.sample_units
         sample = round_index if self.advance == "round" else int(exact + 1e-9 * max(1.0, exact))
         return tuple(self.cpu_kt[:, self._place(sample)].tolist())

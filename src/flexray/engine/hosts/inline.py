@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from typing_extensions import override
 
 from flexray.core.messages import Record, Snapshot
 from flexray.engine.driver.experiment import Experiment
@@ -28,13 +29,16 @@ class InProcess(Runtime):
         """Put all parties in one group, and the server beside them."""
         return Placement(groups=(tuple(range(num_parties)),), group_hosts=(0,), server_host=0)
 
-    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:  # noqa: D102
+    @override
+    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:
         return self._host.create(worker, factory, *args)
 
-    def call(self, host: int, request: Request, *handles: Handle) -> Handle:  # noqa: D102
+    @override
+    def call(self, host: int, request: Request, *handles: Handle) -> Handle:
         return self._host.call(request, *handles)
 
-    def get(self, handles: Sequence[Handle]) -> list[Any]:  # noqa: D102
+    @override
+    def get(self, handles: Sequence[Handle]) -> list[Any]:
         return list(handles)
 
 

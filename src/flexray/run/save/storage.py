@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
+from typing_extensions import override
+
 from flexray.core.errors import RunFolderError
 from flexray.core.runfolder import read_bytes
 
@@ -58,7 +60,8 @@ class LocalStorage(Storage):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, name: str, content: bytes) -> None:  # noqa: D102
+    @override
+    def write(self, name: str, content: bytes) -> None:
         path = self._folder / name
         temporary = path.with_name(f"{name}.tmp")
         with self._told("written", path):
@@ -76,18 +79,21 @@ class LocalStorage(Storage):
             finally:
                 os.close(handle)
 
-    def read(self, name: str) -> bytes:  # noqa: D102
+    @override
+    def read(self, name: str) -> bytes:
         try:
             half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
             return read_bytes(self._folder / name, MAX_NOTES if name.endswith(".json") else half)
         except RunFolderError as error:
             raise RunFolderError(f"checkpoint.dir: {self._folder}: cannot be read: {error}") from error
 
-    def names(self) -> list[str]:  # noqa: D102
+    @override
+    def names(self) -> list[str]:
         with self._told("listed", self._folder):
             return [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
 
-    def delete(self, name: str) -> None:  # noqa: D102
+    @override
+    def delete(self, name: str) -> None:
         with self._told("deleted", self._folder / name):
             (self._folder / name).unlink(missing_ok=True)
 
@@ -133,7 +139,8 @@ class RemoteStorage(Storage):
         except TimeoutError as error:
             raise self._unusable("written", "probe", error) from error
 
-    def write(self, name: str, content: bytes) -> None:  # noqa: D102
+    @override
+    def write(self, name: str, content: bytes) -> None:
         path = f"{self._root}/{name}"
         try:
             self._files.makedirs(self._root, exist_ok=True)
@@ -142,14 +149,16 @@ class RemoteStorage(Storage):
         except Exception as error:
             raise self._unusable("written", name, error) from error
 
-    def read(self, name: str) -> bytes:  # noqa: D102
+    @override
+    def read(self, name: str) -> bytes:
         try:
             content: bytes = self._files.cat_file(f"{self._root}/{name}")
         except Exception as error:
             raise self._unusable("read", name, error) from error
         return content
 
-    def names(self) -> list[str]:  # noqa: D102
+    @override
+    def names(self) -> list[str]:
         try:
             self._files.invalidate_cache()
             return [str(path).rpartition("/")[2] for path in self._files.ls(self._root, detail=False)]
@@ -158,7 +167,8 @@ class RemoteStorage(Storage):
         except Exception as error:
             raise self._unusable("listed", "", error) from error
 
-    def delete(self, name: str) -> None:  # noqa: D102
+    @override
+    def delete(self, name: str) -> None:
         try:
             self._files.rm_file(f"{self._root}/{name}")
         except Exception as error:

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from flexray.core.messages import Record
 
 Mark = Mapping[str, Any]
@@ -46,7 +48,8 @@ class Late(Observer):
         self._made: Observer | None = None
         self._first: Mark = {}
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         if self._made is None:
             self._made = self._make()
             self._first = self._made.mark()
@@ -61,7 +64,8 @@ class Late(Observer):
         if self._made:
             self._made.rewind(mark or self._first)
 
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         if self._made:
             self._made.close()
 
@@ -72,19 +76,23 @@ class Observers(Observer):
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = tuple(observers)
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         for observer in self._observers:
             observer.on(record)
 
-    def mark(self) -> Mark:  # noqa: D102
+    @override
+    def mark(self) -> Mark:
         marks = ((type(observer).__name__, observer.mark()) for observer in self._observers)
         return {name: mark for name, mark in marks if mark}
 
-    def rewind(self, mark: Mark) -> None:  # noqa: D102
+    @override
+    def rewind(self, mark: Mark) -> None:
         for observer in self._observers:
             if type(observer).__name__ in mark:
                 observer.rewind(mark[type(observer).__name__])
 
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         for observer in self._observers:
             observer.close()

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from flexray.core.messages import Ended, Record, RoundRecord, Started
 from flexray.run.watch.base import Observer
 from flexray.run.watch.tracking import waiting_share
@@ -35,7 +37,8 @@ class ClusterMetrics(Observer):
         self._latest: dict[int, RoundRecord] = {}
         self._set_s = -math.inf
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         if isinstance(record, Started):
             self._instruments = self._get_instruments()
             self._names = record.names

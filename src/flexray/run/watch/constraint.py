@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from typing_extensions import override
+
 from flexray.algorithms.theory import violations
 from flexray.core.messages import Ended, Record, RoundRecord, Started
 from flexray.optimizers import LocalOptimizer
@@ -27,7 +29,8 @@ class ConstraintObserver(Observer):
         self._names: tuple[str, ...] = ()
         self._rounds = 0
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         if isinstance(record, Started):
             self._names = record.names
         elif isinstance(record, RoundRecord):
@@ -35,10 +38,12 @@ class ConstraintObserver(Observer):
         elif isinstance(record, Ended) and self._rounds:
             log.warning("the theory's limit on the learning rate was exceeded in %d rounds", self._rounds)
 
-    def mark(self) -> Mark:  # noqa: D102
+    @override
+    def mark(self) -> Mark:
         return {"rounds": self._rounds}
 
-    def rewind(self, mark: Mark) -> None:  # noqa: D102
+    @override
+    def rewind(self, mark: Mark) -> None:
         self._rounds = mark["rounds"]
 
     def _check(self, record: RoundRecord) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+from typing_extensions import override
 
 from flexray.core.errors import RunFolderError
 from flexray.core.files import check_file
@@ -84,7 +85,8 @@ class TableObserver(Observer):
         self._metrics: tuple[str, ...] = ()
         self._names: tuple[str, ...] = ()
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         if isinstance(record, Started):
             self._names = record.names
         elif isinstance(record, RoundRecord):
@@ -109,17 +111,20 @@ class TableObserver(Observer):
         self._evals_file.flush()
         self._rounds_file.flush()
 
-    def mark(self) -> Mark:  # noqa: D102
+    @override
+    def mark(self) -> Mark:
         return {
             "rounds": end_of(self._rounds_file), "evals": end_of(self._evals_file), "metrics": list(self._metrics),
         }  # fmt: skip
 
-    def rewind(self, mark: Mark) -> None:  # noqa: D102
+    @override
+    def rewind(self, mark: Mark) -> None:
         cut(self._rounds_file, mark["rounds"])
         cut(self._evals_file, mark["evals"])
         self._metrics = tuple(mark["metrics"])
 
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         self._rounds_file.close()
         self._evals_file.close()
 
@@ -130,7 +135,8 @@ class ModelObserver(Observer):
     def __init__(self, folder: Path) -> None:
         self._folder = folder / MODEL_FOLDER
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         if isinstance(record, Ended):
             self._folder.mkdir(parents=True, exist_ok=True)
             for path in self._folder.glob("*.tmp"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from typing_extensions import override
 
 from flexray.config.devices import described
 from flexray.config.job import Job
@@ -38,7 +39,8 @@ class SummaryObserver(Observer):
         self.ended: Ended | None = None
         self.first_s = 0.0
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         if isinstance(record, Started):
             self.first_s = self.first_s or time.perf_counter()
         elif isinstance(record, RoundRecord):
@@ -55,14 +57,16 @@ class SummaryObserver(Observer):
         elif isinstance(record, Ended):
             self.ended = record
 
-    def mark(self) -> Mark:  # noqa: D102
+    @override
+    def mark(self) -> Mark:
         reached, last = (None if r is None else vars(r) for r in (self._reached, self._last_eval))
         return {
             "up": list(self._up), "down": list(self._down), "absent": list(self._absent),
             "reached": reached, "reached_bytes": self._reached_bytes, "last_eval": last,
         }  # fmt: skip
 
-    def rewind(self, mark: Mark) -> None:  # noqa: D102
+    @override
+    def rewind(self, mark: Mark) -> None:
         self._up, self._down, self._absent = list(mark["up"]), list(mark["down"]), list(mark["absent"])
         self._reached, self._last_eval = (
             None if mark[key] is None else EvalRecord(**mark[key]) for key in ("reached", "last_eval")

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import Progress, TaskID
+from typing_extensions import override
 
 from flexray.core.messages import Record, RoundRecord, Started
 from flexray.run.watch.base import Observer
@@ -45,7 +46,8 @@ class SweepProgress(Observer):
             self._task = self.bars.add_task("sweep", total=total, now="jobs")
             self.bars.start()
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         if isinstance(record, Started):
             self._rounds = record.rounds
         elif isinstance(record, RoundRecord) and self._rounds:

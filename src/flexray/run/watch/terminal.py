@@ -20,6 +20,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from typing_extensions import override
 
 from flexray.core.errors import RunFolderError
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
@@ -86,7 +87,8 @@ class ProgressObserver(Observer):
         self._value = "-"
         self._last: RoundRecord | None = None
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         if isinstance(record, Started):
             if self._total is None:  # not once more after a lost process
                 self._start(record)
@@ -132,7 +134,8 @@ class ProgressObserver(Observer):
     def _time(self, value: float) -> str:
         return f"time {value:.2f} s" if self._unit == "seconds" else f"time {value:.0f}"
 
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         if self._progress is None:
             return
         if self._shared is None:

@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from flexray.core.messages import Record, RoundRecord, Started
 from flexray.run.watch.base import Mark, Observer
 from flexray.run.watch.folder import cut, end_of, open_new
@@ -36,7 +38,8 @@ class TimelineObserver(Observer):
         self._separator = "\n"
         self._total = 0
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         if isinstance(record, Started) and self._separator == "\n":
             self._write(_metadata("process_name", 0, self._caption))
             for place, name in enumerate(record.names):
@@ -51,14 +54,17 @@ class TimelineObserver(Observer):
         self._file.write(self._separator + json.dumps(event))
         self._separator = ",\n"
 
-    def mark(self) -> Mark:  # noqa: D102
+    @override
+    def mark(self) -> Mark:
         return {"end": end_of(self._file), "separator": self._separator, "total": self._total}
 
-    def rewind(self, mark: Mark) -> None:  # noqa: D102
+    @override
+    def rewind(self, mark: Mark) -> None:
         cut(self._file, mark["end"])
         self._separator, self._total = mark["separator"], mark["total"]
 
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         shown = min(self._total, self._max_rounds)
         self._file.write(f'\n], "otherData": {{"rounds": {self._total}, "rounds_shown": {shown}}}}}\n')
         self._file.close()

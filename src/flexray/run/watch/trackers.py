@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from flexray.core.errors import ConfigError, near_match
 from flexray.run.watch.tracking import Tracker
 
@@ -44,11 +46,13 @@ class TensorBoardTracker(Tracker):
         rows = "\n".join(f"| {key} | {value} |" for key, value in params.items())
         self._writer.add_text("configuration", f"| key | value |\n| --- | --- |\n{rows}")
 
-    def log(self, values: Mapping[str, float], step: int) -> None:  # noqa: D102
+    @override
+    def log(self, values: Mapping[str, float], step: int) -> None:
         for name, value in values.items():
             self._writer.add_scalar(name, value, step)
 
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         self._writer.close()
 
 
@@ -71,7 +75,8 @@ class MLflowTracker(Tracker):
         for start in range(0, len(listed), 100):
             self._client.log_batch(self._run, params=listed[start : start + 100])
 
-    def log(self, values: Mapping[str, float], step: int) -> None:  # noqa: D102
+    @override
+    def log(self, values: Mapping[str, float], step: int) -> None:
         # MLflow orders by timestamp, then by step: the step stands for both
         self._kept += [self._metric(name, value, step, step) for name, value in values.items()]
         if len(self._kept) >= self.MAX_BATCH:
@@ -82,7 +87,8 @@ class MLflowTracker(Tracker):
             self._client.log_batch(self._run, metrics=self._kept[start : start + self.MAX_BATCH])
         self._kept = []
 
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         self._send()
         self._client.set_terminated(self._run)
 
@@ -98,10 +104,12 @@ class WandbTracker(Tracker):
             settings=settings, reinit="create_new",
         )  # fmt: skip
 
-    def log(self, values: Mapping[str, float], step: int) -> None:  # noqa: D102
+    @override
+    def log(self, values: Mapping[str, float], step: int) -> None:
         self._run.log(dict(values), step=step)
 
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         self._run.finish()
 
 

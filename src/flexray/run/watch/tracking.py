@@ -6,6 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
+from typing_extensions import override
+
 from flexray.core.messages import EvalRecord, Record, RoundRecord, Started
 from flexray.run.watch.base import Mark, Observer
 from flexray.run.watch.timeline import busy_units
@@ -35,7 +37,8 @@ class TrackingObserver(Observer):
         self._names: tuple[str, ...] = ()
         self._sent_bytes = 0
 
-    def on(self, record: Record) -> None:  # noqa: D102
+    @override
+    def on(self, record: Record) -> None:
         if isinstance(record, Started):
             self._names = record.names
         elif isinstance(record, RoundRecord):
@@ -44,10 +47,12 @@ class TrackingObserver(Observer):
         elif isinstance(record, EvalRecord):
             self._log({f"eval/{name}": value for name, value in record.metrics.items()}, record.round)
 
-    def mark(self) -> Mark:  # noqa: D102
+    @override
+    def mark(self) -> Mark:
         return {"sent_bytes": self._sent_bytes}
 
-    def rewind(self, mark: Mark) -> None:  # noqa: D102
+    @override
+    def rewind(self, mark: Mark) -> None:
         self._sent_bytes = mark["sent_bytes"]
 
     def _of_round(self, record: RoundRecord) -> dict[str, float]:
@@ -66,7 +71,8 @@ class TrackingObserver(Observer):
     def _log(self, values: Mapping[str, float], step: int) -> None:
         self._tracker.log({name: float(v) for name, v in values.items() if math.isfinite(v)}, step)
 
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         self._tracker.close()
 
 

@@ -20,6 +20,7 @@ from ray.exceptions import (
     RayTaskError,
     WorkerCrashedError,
 )
+from typing_extensions import override
 
 from flexray.core.errors import FlexrayError, LostProcessError, ParticipantError
 from flexray.core.messages import Record, Snapshot, Started
@@ -71,19 +72,23 @@ class RayRuntime(Runtime):
         self._actors = list(actors)
         self._calls = [actor.call.remote for actor in actors]
 
-    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:  # noqa: D102
+    @override
+    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:
         return self._actors[host].create.remote(worker, factory, *args)
 
-    def call(self, host: int, request: Request, *handles: Handle) -> Handle:  # noqa: D102
+    @override
+    def call(self, host: int, request: Request, *handles: Handle) -> Handle:
         return self._calls[host](pickle.dumps(request, protocol=5), *handles)
 
-    def get(self, handles: Sequence[Handle]) -> list[Any]:  # noqa: D102
+    @override
+    def get(self, handles: Sequence[Handle]) -> list[Any]:
         try:
             return [unpack(result) for result in ray.get(list(handles))]
         except RayError as error:
             raise unwrap(error) from None
 
-    def first(self, handles: Sequence[Handle], timeout_s: float | None) -> int | None:  # noqa: D102
+    @override
+    def first(self, handles: Sequence[Handle], timeout_s: float | None) -> int | None:
         ready, _ = ray.wait(list(handles), num_returns=1, timeout=timeout_s)
         return list(handles).index(ready[0]) if ready else None
 
