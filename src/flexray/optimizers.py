@@ -46,12 +46,12 @@ class LocalOptimizer(ABC):
             lr: The learning rate eta of this round.
         """
 
-    def kept(self) -> Any:
+    def save(self) -> Any:
         """Return what the next round depends on, for checkpoints: None, or numbers, tensors and containers of them."""
         return None
 
-    def keep(self, params: Sequence[Tensor], kept: Any) -> None:  # noqa: B027 - most keep nothing
-        """Take over what :meth:`kept` returned."""
+    def load(self, params: Sequence[Tensor], saved: Any) -> None:  # noqa: B027 - most keep nothing
+        """Take over what :meth:`save` returned."""
 
     def weights(self, tau: int, lr: float) -> tuple[float, ...]:
         """Return w_0 .. w_{tau-1} for ``tau`` local iterations at learning rate ``lr``."""
@@ -202,15 +202,15 @@ class TorchOptimizer(LocalOptimizer):
             raise ConfigError(f"optimizer ({self.name}): {error}") from error
 
     @override
-    def kept(self) -> Any:
+    def save(self) -> Any:
         return None if self._kept is None else self._kept.state_dict()
 
     @override
-    def keep(self, params: Sequence[Tensor], kept: Any) -> None:
+    def load(self, params: Sequence[Tensor], saved: Any) -> None:
         self._kept = None
-        if kept is not None:
+        if saved is not None:
             self._kept = self._build(params, lr=0.1)  # every round sets its own rate
-            self._kept.load_state_dict(kept)
+            self._kept.load_state_dict(saved)
             self._check_shapes(params, self._kept)
 
     def _check_shapes(self, params: Sequence[Tensor], kept: torch.optim.Optimizer) -> None:

@@ -124,9 +124,9 @@ class Predictor:
         fitted = {name: _fitted(states[name]) for name in x.names[:-1]}
         self._shared = replace(x.shared, dataset=x.shared.dataset.with_fitted(fitted))
         self._group = PartyGroup(x.parties, self._shared)
-        self._group.restore(states)
+        self._group.set_states(states)
         self._server = Server(self._shared, self._group.widths())
-        self._server.restore(states[x.names[-1]])
+        self._server.set_state(states[x.names[-1]])
 
     def rows(self, split: Split) -> Iterator[list[Any]]:
         """Yield ID, prediction, label and class probabilities of every sample of a split."""

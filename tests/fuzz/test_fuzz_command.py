@@ -37,6 +37,7 @@ from flexray.core.errors import UserError
 from flexray.engine.driver.experiment import Limits
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.engine.hosts.plan import together
 from flexray.run.command import run_command
 
 EVERY_DAY, OF_WHOLE_COMMAND = 480, 20
@@ -179,9 +180,7 @@ def run_one_round(job: Job) -> None:
     steps = FlexVFL(x.algorithm.system).iterations_by_timeout(Moment(0, 0.0, x.speeds.utilization(0, 0.0)))
     if x.wall is None and max(steps) <= MOST_STEPS:
         with borrowed_torch():
-            list(
-                make_driver(replace(x, limits=Limits(rounds=1)), InProcess(), InProcess.placement(len(x.parties))).run()
-            )
+            list(make_driver(replace(x, limits=Limits(rounds=1)), InProcess(), together(len(x.parties))).run())
 
 
 def refusal(base: Sequence[str], words: Sequence[str]) -> str | None:

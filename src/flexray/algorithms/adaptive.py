@@ -57,15 +57,15 @@ class AdaptiveFlexVFL(FlexVFL):
         return dummy
 
     @override
-    def kept(self) -> Any:
+    def save(self) -> Any:
         return self._first_tau
 
     @override
-    def keep(self, kept: Any) -> None:
-        is_one = isinstance(kept, tuple) and all(type(tau) is int and tau >= 0 for tau in kept)
-        if not is_one or len(kept) not in (0, len(self.system.names)):
-            raise ValueError(f"algorithm: expected the first tau of everybody, got {str(kept)[:80]}")
-        self._first_tau = kept
+    def load(self, saved: Any) -> None:
+        is_one = isinstance(saved, tuple) and all(type(tau) is int and tau >= 0 for tau in saved)
+        if not is_one or len(saved) not in (0, len(self.system.names)):
+            raise ValueError(f"algorithm: expected the first tau of everybody, got {str(saved)[:80]}")
+        self._first_tau = saved
 
     @override
     def plan(self, now: Moment) -> Plan:

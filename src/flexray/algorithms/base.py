@@ -9,8 +9,9 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
+from flexray.core.clock import Stopwatch
 from flexray.core.messages import Report
 from flexray.core.speeds import local_iterations, unit_time
 from flexray.optimizers import LocalOptimizer
@@ -97,25 +98,31 @@ class Plan:
     pace: RealPace = "fixed"
     server_units: float = 0.0
 
-    def end(self, start_units: float) -> float:
-        """Return the time at its end, if it starts then (VAFL: and its message finds the server idle)."""
-        if self.end_units is not None:
-            return self.end_units
-        return start_units + self.duration_units + self.server_units
+    def end(self, start: Stopwatch) -> Stopwatch:
+        """Return the time at its end, if it starts then (VAFL: when the party's message is at the server)."""
+        watch = copy.copy(start)
+        if self.end_units is None:
+            watch.advance(self.duration_units)
+        else:
+            watch.move_to(self.end_units)
+        return watch
 
 
 class Algorithm:
-    """What both kinds of algorithms have: their participants, and a memory that checkpoints keep."""
+    """What both kinds of algorithms have: their participants, and a memory that checkpoints hold."""
+
+    takes_turns: ClassVar[bool]
+    """Whether parties take turns, each at its own pace; else all participants share global rounds."""
 
     def __init__(self, system: System) -> None:
         self.system = system
 
-    def kept(self) -> Any:
+    def save(self) -> Any:
         """Return what it remembers from one plan to the next, as plain values, for checkpoints."""
         return None
 
-    def keep(self, kept: Any) -> None:
-        """Take over what :meth:`kept` returned."""
+    def load(self, saved: Any) -> None:
+        """Take over what :meth:`save` returned."""
 
     def computes(self, now: Moment) -> tuple[bool, ...]:
         """Return whether each participant takes local iterations: neither frozen nor absent."""
@@ -134,6 +141,7 @@ class RoundAlgorithm(Algorithm, ABC):
     To add one, subclass this, write :meth:`plan`, and name the class: ``algo._target_=my_package.MyAlgorithm``.
     """
 
+    takes_turns = False
     needs_reports: bool = False
     """Whether :meth:`plan` reads the reports of the round before (the driver then cannot submit ahead)."""
 
@@ -208,6 +216,8 @@ class RoundAlgorithm(Algorithm, ABC):
 
 class EventAlgorithm(Algorithm, ABC):
     """An algorithm in which parties take turns, each at its own pace."""
+
+    takes_turns = True
 
     @abstractmethod
     def plan(self, party: int, now: Moment) -> Plan:

@@ -10,8 +10,7 @@ from typing import Any
 from flexray.config.by_participant import resolve
 from flexray.core.checks import not_negative, whole
 from flexray.core.errors import ConfigError, near_match
-from flexray.engine.hosts.inline import InProcess
-from flexray.engine.hosts.plan import STRATEGIES, ClusterPlan, HostSpec, host_name, place
+from flexray.engine.hosts.plan import STRATEGIES, ClusterPlan, HostSpec, host_name, place, together
 from flexray.engine.hosts.resources import check_address
 
 KINDS = PACKED, LOCAL, RAY, INLINE = "packed", "local", "ray", "inline"
@@ -56,7 +55,7 @@ def build_cluster(
     hosts = _hosts(config, dataset, names, placement.groups, overrides)  # also refuses what an inline run ignores
     if kind == INLINE:
         gpus = sum(host.gpus for host in hosts)
-        return ClusterPlan(kind, InProcess.placement(num_parties), (), driver, threads=threads, gpus=gpus)
+        return ClusterPlan(kind, together(num_parties), (), driver, threads=threads, gpus=gpus)
     return ClusterPlan(kind, placement, hosts, driver, address, num_cpus, threads, 0.0, strategy, wait_s)
 
 

@@ -47,8 +47,7 @@ class Pace:
     overhead_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """What one participant is to do in a round.
 
     Args:

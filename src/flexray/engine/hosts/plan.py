@@ -1,6 +1,6 @@
 """Who lives in which host, and what each host asks of the machine: plain data, no Ray.
 
-Whoever runs is called after the dataset and itself: ``flexray-digits-party-2-upper_right``.
+Processes are named after the dataset and the participants in them: ``flexray-digits-party-2-upper_right``.
 """
 
 from __future__ import annotations
@@ -59,6 +59,11 @@ class ClusterPlan:
     gpus: float = 0.0
     strategy: str = PACK
     wait_s: float = 8.0
+
+
+def together(num_parties: int) -> Placement:
+    """Put all parties in one group, and the server beside them."""
+    return Placement(groups=(tuple(range(num_parties)),), group_hosts=(0,), server_host=0)
 
 
 def place(num_parties: int, parties_per_actor: int) -> Placement:
