@@ -11,7 +11,7 @@ import torch
 
 from flexray.core.messages import Ended, EvalRecord, RoundRecord, Started
 from flexray.engine.driver.make import make_driver
-from flexray.engine.driver.seam import Host, Request, Runtime
+from flexray.engine.driver.seam import Host, Runtime
 from flexray.engine.hosts.inline import borrowed_torch
 from flexray.engine.hosts.plan import place
 from flexray.engine.parties.party import Party
@@ -46,11 +46,11 @@ class SeveralHosts(Runtime):
         self._results: dict[Call, Any] = {}
         self._noise = itertools.count()
 
-    def create(self, host: int, worker: str, factory: Any, *args: Any) -> Call:
-        return self._submit(host, "create", worker, factory, *args)
+    def create(self, host: int, kind: type, *args: Any) -> Call:
+        return self._submit(host, "create", kind, *args)
 
-    def call(self, host: int, request: Request, *handles: Any) -> Call:
-        return self._submit(host, "call", request, *handles)
+    def call(self, host: int, worker: str, method: str, *args: Any) -> Call:
+        return self._submit(host, "call", worker, method, *args)
 
     def _submit(self, host: int, *args: Any) -> Call:
         call = Call(host, args[0], args[1:])
@@ -58,8 +58,8 @@ class SeveralHosts(Runtime):
         self._waiting.setdefault(host, []).append(call)
         return call
 
-    def get(self, handles: Any) -> list[Any]:
-        return [self._result(handle) for handle in reversed(list(handles))][::-1]
+    def get(self, promises: Any) -> list[Any]:
+        return [self._result(promise) for promise in reversed(list(promises))][::-1]
 
     def _result(self, call: Call) -> Any:
         queue = self._waiting[call.host]
