@@ -11,10 +11,10 @@ from conftest import Compose
 from flexray.cluster import cli
 from flexray.cluster.cli import main
 from flexray.core.errors import ResourceError
+from flexray.core.memory import available_bytes
 from flexray.engine.hosts.fit import Node
-from flexray.engine.hosts.memory import GIB, PROCESS_BYTES, available_bytes, check_memory
 from flexray.engine.hosts.ray import RayCluster
-from flexray.engine.hosts.resources import check_nodes
+from flexray.engine.hosts.resources import GIB, PROCESS_BYTES, check_memory, check_nodes
 
 Write = Callable[[str, str], None]
 

@@ -19,10 +19,10 @@ from flexray.config.overrides import key_of
 from flexray.config.schema import config_folder
 from flexray.core.commands import guarded
 from flexray.core.errors import ConfigError, ResourceError
+from flexray.core.memory import available_bytes
 from flexray.engine.hosts.fit import Demand, Node, UndecidedError, assign, described, share_out
-from flexray.engine.hosts.memory import GIB, available_bytes, check_memory
 from flexray.engine.hosts.plan import ClusterPlan, HostSpec
-from flexray.engine.hosts.resources import MEMORY, check_nodes
+from flexray.engine.hosts.resources import GIB, MEMORY, check_memory, check_nodes
 
 USAGE = "usage: python -m flexray.cluster check [key=value ...]"
 

@@ -18,10 +18,10 @@ from typing import Any
 from torch import nn
 
 from flexray.core.errors import ConfigError
-from flexray.core.memory import MemoryCheck
 from flexray.models.bert import Bert
 from flexray.models.cnn import CNN
 from flexray.models.lstm import LSTM
+from flexray.models.memory import MemoryCheck
 from flexray.models.mlp import MLP, Linear
 
 __all__ = ["CNN", "LSTM", "MLP", "OFFERS", "Bert", "Linear", "ModuleFactory", "build_module", "takes"]

@@ -19,18 +19,18 @@ from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from flexray.core.errors import LostProcessError
+from flexray.core.memory import available_bytes
 from flexray.core.messages import Record, Snapshot
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.seam import WatchSetup, unwatched
 from flexray.engine.driver.snapshots import Saves, detached
-from flexray.engine.hosts.memory import available_bytes, check_memory
 from flexray.engine.hosts.plan import ClusterPlan, HostSpec
 from flexray.engine.hosts.ray.actors import DriverActor, HostActor, came_back, unwrap
 from flexray.engine.hosts.ray.environment import batch_scheduling, environment, worker_path
 from flexray.engine.hosts.ray.home import TemporaryHome
 from flexray.engine.hosts.ray.joining import cannot_use, check_joinable
 from flexray.engine.hosts.ray.nodes import alive_nodes, check_plan, reserve
-from flexray.engine.hosts.resources import MachineLock, check_total
+from flexray.engine.hosts.resources import MachineLock, check_memory, check_total
 
 SETUP_TIMEOUT_S = 300.0
 """Longest time until another process has started, then until the first record, for which data is read."""
