@@ -57,8 +57,8 @@ class Moment:
         round: 0-based index.
         sim_time: Simulated time in units.
         utilization: CPU utilizations.
-        reports: Everybody's last reports: of the round before or, of who missed that one, of the last before it (none
-            yet: tau 0). None in the first round, or if the algorithm does not ask for them.
+        reports: Everybody's last reports: of the round before or, for the absent, of their last round (none yet: tau
+            0). None in the first round, or if the algorithm does not ask for them.
         absent: The parties (0-based) that miss the round.
     """
 
@@ -152,13 +152,13 @@ class RoundAlgorithm(Algorithm, ABC):
     def leaves_out(self, index: int, utilization: Sequence[float]) -> Collection[int]:
         """Return the parties (0-based) that take no part in a round (0-based), as of clients that are sampled.
 
-        It is asked ahead of :meth:`plan`, whose ``now.absent`` has them: they compute, send and receive nothing, and
+        It is called before :meth:`plan`, where ``now.absent`` has them: they compute, send and receive nothing, and
         what they sent last stands in (:mod:`flexray.core.absence`). A round must give the same parties each time.
         """
         return ()
 
     def preparation(self, now: Moment) -> Plan | None:
-        """Return the plan of a dummy round, which takes its time before the first one and changes nothing, or None.
+        """Return the plan of a dummy round, which takes time before the first one and changes nothing, or None.
 
         With ``clock=wall`` it is really taken, and its reports are those of the first round's :class:`Moment`.
         """
@@ -182,7 +182,7 @@ class RoundAlgorithm(Algorithm, ABC):
         return tuple(unit_time(base, c) for base, c in zip(self.system.base_units, now.utilization, strict=True))
 
     def slowest_unit(self, now: Moment) -> float:
-        """Return the longest unit time among those who compute (0 if nobody does)."""
+        """Return the longest unit time of participants that compute (0 if none does)."""
         times = zip(self.unit_times(now), self.computes(now), strict=True)
         return max((unit for unit, computes in times if computes), default=0.0)
 
@@ -224,5 +224,5 @@ class EventAlgorithm(Algorithm, ABC):
         """Return how long the turn of ``party`` (0-based) that starts now lasts, and what is done when it ends."""
 
     def priority(self, party: int, turn: int) -> int:
-        """Return who comes first among turns that end together: the lowest number, by default by party."""
+        """Return the rank of a turn among those that end together: the lowest comes first, by default by party."""
         return party

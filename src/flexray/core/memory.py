@@ -10,11 +10,11 @@ CGROUPS = (
     ("memory.max", "memory.current", "memory.stat", ""),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
 )
-"""Where Linux tells a container's limit, its use and the kinds of use, and how those lines begin: versions 2 and 1."""
+"""Files of a container's limit, its use and its kinds of use, and the prefix of their lines: cgroups 2 and 1."""
 
 
 def available_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> float:
-    """Return the bytes that new processes may take here; where there is no telling, all that the machine has."""
+    """Return the bytes that new processes may take; all of the machine's where Linux does not say."""
     found = [float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))]
     found += [kib * 1024.0 for kib in _numbers(proc / "meminfo", "MemAvailable: *")]
     for limit, used, kinds, prefix in CGROUPS:

@@ -45,7 +45,7 @@ CODEC = Codec((Plan, Report, Stopwatch))
 
 @dataclass(frozen=True)
 class Pending:
-    """A submitted round or evaluation whose results were not read yet."""
+    """A submitted round, evaluation or snapshot, before its results are read."""
 
     record: Any
     promises: tuple[Any, ...]
@@ -57,7 +57,7 @@ class Driver(ABC):
     Args:
         experiment: What to run.
         runtime: Where the participants live.
-        placement: Which host holds whom.
+        placement: The host of every participant.
     """
 
     _algorithm: RoundAlgorithm | EventAlgorithm
@@ -180,7 +180,7 @@ class Driver(ABC):
 
     @abstractmethod
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
-        """Fill in what only the reports tell."""
+        """Complete the record from the reports."""
 
     # Evaluation -------------------------------------------------------------------------------------------------
 
@@ -219,12 +219,12 @@ class Driver(ABC):
             self._save(done, self._saves.durable(done))
 
     def _save(self, done: int, durable: bool) -> None:
-        """Submit a snapshot: what was submitted before is in it, what is submitted later is not."""
+        """Submit a snapshot of all that was submitted before."""
         saved = (*(group.save() for group in self._groups), self._server.save())
         self._pending.append(Pending(Snapshot(done, self._clock.now, self._state(), {}, durable), saved))
 
     def _state(self) -> dict[str, Any]:
-        """Return as JSON what this class and the algorithm know after the last submitted round."""
+        """Return the state of this class and the algorithm after the last submitted round, as JSON."""
         state = {
             "clock": self._clock, "computed": self._computed, "algorithm": self._algorithm.save(),
             "evaluated": (self._evaluated, self._evaluated_units),
@@ -232,7 +232,7 @@ class Driver(ABC):
         return {key: CODEC.encode(value, {}) for key, value in state.items()}
 
     def _restore(self, since: Snapshot) -> None:
-        """Bring all participants and this class to where they were."""
+        """Load a snapshot into all participants and this class."""
         place, saved, names = self._placement, since.participants, self._x.names
         with as_it_was_saved("the driver"):
             state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}

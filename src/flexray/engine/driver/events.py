@@ -141,6 +141,6 @@ class EventDriver(Driver):
 
 
 def _spread(report: Report, server: Report, party: int, count: int) -> tuple[Report, ...]:
-    """Return one report per participant; those whose turn it was not did nothing."""
+    """Return one report per participant; all but the party and the server did nothing."""
     idle = Report(0, 1.0)
     return (*(report if k == party else idle for k in range(count)), server)

@@ -1,4 +1,4 @@
-"""Whether a run's limits leave room for anything: asked before it starts, and again once its messages are known."""
+"""Whether a run's limits leave room for a round: checked before it starts, and again once message sizes are known."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_limits(x: Experiment) -> None:
 def check_max_time(x: Experiment) -> None:
     """Refuse a ``max_time`` that ends before the first round (VAFL: the first party's turn) has.
 
-    With ``network.bandwidth``, what bytes add to a round counts only once the algorithm knows: the driver asks again.
+    With ``network.bandwidth`` the driver checks again, once the algorithm knows how long messages take.
 
     Raises:
         ConfigError: So it is; or the first round cannot be planned.

@@ -17,7 +17,7 @@ T = TypeVar("T")
 W = TypeVar("W")
 
 WatchSetup = Callable[[int], AbstractContextManager[Callable[[int], None]]]
-"""Takes how many processes start; what it returns is entered meanwhile, and called with how many have started."""
+"""Takes the number of processes that start, and returns a context whose function takes how many have started."""
 
 
 def unwatched(total: int) -> AbstractContextManager[Callable[[int], None]]:
@@ -46,7 +46,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Placement:
-    """Which host holds whom.
+    """The host of every participant.
 
     Args:
         groups: The parties (0-based) of each group, in order; together they are 0 .. K-1.

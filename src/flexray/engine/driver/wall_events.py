@@ -1,6 +1,6 @@
-"""Turns of single parties in real seconds (``clock=wall``): VAFL as it is meant, truly asynchronous.
+"""Turns of single parties in real seconds (``clock=wall``): VAFL, truly asynchronous.
 
-A party computes, rests as its speed says, and its message travels; whoever is due first is answered first. It rests for
+A party computes, rests as its speed says, and its message travels; the first to arrive is answered first. It rests for
 all that its turn took so far, the server's answer included, so that its turns come at its share of the rate. Rests and
 messages of many parties overlap, wherever they live; in one process computing itself does not. Evaluations happen
 outside of the time that is counted, while nobody computes.
@@ -90,7 +90,7 @@ class WallEventDriver(EventDriver):
         self._running[party] = OwnTurn(start, replace(plan, utilization=now.utilization), share, promise, ends)
 
     def _next_due(self) -> tuple[float, int, OwnTurn]:
-        """Wait until a party's message has arrived; return when, whose it is, and the turn that it ends."""
+        """Wait until a party's message has arrived; return the time, the party and the turn that it ends."""
         while True:
             wait_s = max(0.0, self._due.next_time - self._timer.now()) if len(self._due) else None
             if self._running and self._collect(wait_s):
@@ -116,7 +116,7 @@ class WallEventDriver(EventDriver):
         return True
 
     def _end_turn(self, number: int, end: float, party: int, turn: OwnTurn) -> None:
-        """Let the server answer and the party follow, and begin the party's next turn."""
+        """Start the server's answer, the party's step and its next turn."""
         self._clock.now = end
         times = tuple(turn.taken_s if k == party else t for k, t in enumerate(turn.plan.unit_times))
         plan = replace(turn.plan, duration_units=end - turn.start, unit_times=times)

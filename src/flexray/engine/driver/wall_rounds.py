@@ -25,7 +25,7 @@ DUMMY_S = 0.25
 
 
 class WallRoundDriver(RoundDriver):
-    """Rounds that really last; participants are throttled and report how far they came."""
+    """Rounds in real time; participants are throttled and report how far they came."""
 
     _lookahead = 0
 
@@ -67,7 +67,7 @@ class WallRoundDriver(RoundDriver):
         return super()._submit(record, orders, absent_next, embeddings, server)
 
     def _paced(self, orders: list[Order], plan: Plan, now: Moment, rehearsal: bool = False) -> list[Order]:
-        """Return the orders with what they mean in real time."""
+        """Return the orders with their pace in real time."""
         self._shares = shares(now.utilization, self._slower)
         seconds = 0.0 if plan.pace == "slowest" else plan.duration_units - plan.comm_units
         fill = plan.pace == "fill"
@@ -105,7 +105,7 @@ class WallRoundDriver(RoundDriver):
         return max(spans.values())
 
     def _measure_base_times(self) -> None:
-        """Time a round of at most :data:`DUMMY_S`, and tell the algorithm the seconds of a local iteration."""
+        """Time a round of at most :data:`DUMMY_S` and give the algorithm the seconds of a local iteration."""
         system = self._algorithm.system
         pace = Pace(1.0, min(DUMMY_S, system.timeout_units), fill=True, rehearsal=True)
         orders = [Order(0 if frozen else 1, lr, pace) for frozen, lr in zip(system.frozen, system.lr, strict=True)]
@@ -116,7 +116,7 @@ class WallRoundDriver(RoundDriver):
         self._algorithm = self._algorithm.for_system(system)
 
     def _take_dummy_round(self) -> None:
-        """Take the dummy round that the algorithm asks for, if it does; its time counts, and its reports are known."""
+        """Run the dummy round if the algorithm asks for one; its time counts, and its reports are used."""
         now = self._moment(0)
         plan = plan_dummy(self._algorithm, now)
         if plan is not None:
@@ -127,7 +127,7 @@ class WallRoundDriver(RoundDriver):
             self._reports = reports if self._algorithm.needs_reports else None
 
     def _rehearse(self, orders: list[Order]) -> tuple[tuple[Report, ...], float]:
-        """Run a first round, leave everything as it was before, and return its reports and how long it took."""
+        """Run a first round, put everything back, and return its reports and seconds."""
         states = iter(self._runtime.get([group.get_states() for group in self._groups]))
         head = self._runtime.get([self._server.get_state()])[0]
         timer = Timer()

@@ -123,7 +123,7 @@ def check_memory(plan: ClusterPlan, free_bytes: float, where: str = "are free") 
     """Refuse more processes than memory could hold.
 
     Args:
-        plan: Who lives where.
+        plan: The hosts and their parties.
         free_bytes: What there is for them.
         where: Ends the sentence that says how much there is.
 

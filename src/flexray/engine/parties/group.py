@@ -1,6 +1,6 @@
 """The parties that live in one host: one party by default, several when packed, all when inline.
 
-They share what does not depend on the party: the labels, the batch's IDs, a frozen copy of the server's model, Phi.
+They share the labels, the batch's IDs, a frozen copy of the server's model, and Phi.
 
 Shapes: b = samples of a batch, v = number of server parameters.
 """
@@ -73,7 +73,7 @@ class PartyGroup:
             self._fusion = Fusion(head, widths)
 
     def keep_first(self) -> None:
-        """Keep the first embeddings of all training samples, of parties that may miss rounds; change no model."""
+        """Store first embeddings of all training samples of parties that may miss rounds; change no model."""
         for party in self.parties:
             if party.index - 1 in self._shared.may_miss:
                 state = party.get_state()  # a pass in train mode moves running statistics
@@ -117,7 +117,7 @@ class PartyGroup:
         server: ServerReply,
         *others: GroupReply,
     ) -> GroupReply:
-        """Run round ``index`` and, if told so, embed the next batch.
+        """Run round ``index`` and embed the next batch.
 
         Args:
             index: 0-based round.
@@ -158,7 +158,7 @@ class PartyGroup:
         iterate: Callable[[Party, Order], Report],
         down_bytes: Sequence[int],
     ) -> GroupReply:
-        """Let the parties that are there take their local iterations, and embed the next batch if told so."""
+        """Run the local iterations of the parties that are there, and embed the next batch unless that is None."""
         self._sent = {}
         reports = []
         for party, order, block_bo in zip(self.parties, orders, self._blocks, strict=True):
@@ -206,13 +206,13 @@ class PartyGroup:
             party.set_state(states[party.name])
 
     def peak_memory_mb(self) -> float | None:
-        """Return the most memory that this group's process has had at once."""
+        """Return the peak memory of this group's process in MB."""
         return peak_memory_mb()
 
     # Checkpoints ------------------------------------------------------------------------------------------------
 
     def save(self) -> dict[str, Saved]:
-        """Return all of these parties that outlives a round, embeddings of the next batch included."""
+        """Return all state of these parties that outlives a round, embeddings of the next batch included."""
         head = {HEAD + key: buffer.cpu().numpy() for key, buffer in self._fusion.head.named_buffers()}
         sent = [{SENT: self._sent[place]} if place in self._sent else {} for place in range(len(self.parties))]
         for party, own in zip(self.parties, sent, strict=True):

@@ -219,7 +219,7 @@ class Party:
         set_state(self.model, own, self.name)
 
     def save(self) -> Saved:
-        """Return all that outlives a round, and what the features were fitted to."""
+        """Return all state that outlives a round, and what the features were fitted to."""
         return with_more(save(self.model, self._trainer, self.name), self._fitted())
 
     def load(self, saved: Saved) -> None:
@@ -228,7 +228,7 @@ class Party:
         load(saved, self.model, self._trainer, self.name)
 
     def take(self, batch: Batch) -> None:
-        """Load a batch whose embeddings are known already: those of before the run was saved."""
+        """Load a batch whose embeddings a snapshot has."""
         self._batch, self._sent = self._load("train", batch), None
 
 

@@ -135,7 +135,7 @@ class Server:
 
         Args:
             event: 0-based event, counted over all parties.
-            party: 0-based party whose turn it is.
+            party: 0-based party that takes its turn.
             turn: How many turns it had before.
             order: The server's order.
             own: The party's embeddings of its own batch.
@@ -188,7 +188,7 @@ class Server:
         set_state(self.head, state, SERVER)
 
     def save(self) -> Saved:
-        """Return all that outlives a round; of VAFL also the table."""
+        """Return all state that outlives a round; in VAFL also the table."""
         own = save(self.head, self._trainer, SERVER)
         table = self._table
         return with_more(own, {TABLE: table.embeddings_no.numpy(), ARRIVED: table.arrived_nk.numpy()})

@@ -1,4 +1,4 @@
-"""What runs inside Ray's actors, and how it reaches others."""
+"""The actors, and calls between them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class HostActor(Host):
         gc.freeze()
 
     def call(self, request: bytes, *results: Any) -> bytes:  # type: ignore[override]
-        """Call a method; request and result travel as bytes, for whose serialization Ray charges least."""
+        """Call a method; request and result travel as bytes, which Ray serializes fastest."""
         return pickle.dumps(super().call(*unpack(request), *map(unpack, results)), protocol=5)
 
     def clear(self) -> None:
@@ -79,7 +79,7 @@ class RayRuntime(Runtime):
     @override
     def call(self, host: int, worker: str, method: str, *args: Any) -> Any:
         plain = next((place for place, arg in enumerate(args) if isinstance(arg, ray.ObjectRef)), len(args))
-        request = pickle.dumps((worker, method, *args[:plain]), protocol=5)  # one object, since Ray charges for each
+        request = pickle.dumps((worker, method, *args[:plain]), protocol=5)  # one object, since each costs
         return self._calls[host](request, *args[plain:])
 
     @override
@@ -145,7 +145,7 @@ def came_back(call: Any) -> bool:
 
 
 def unwrap(error: RayError) -> FlexrayError:
-    """Return the flexray error inside a Ray error, or one that says whose process died."""
+    """Return the flexray error inside a Ray error, or one that names the process that died."""
     cause: BaseException | None = error
     while isinstance(cause, RayTaskError):
         cause = cause.cause
