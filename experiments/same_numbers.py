@@ -36,7 +36,8 @@ def settled(node: object) -> object:
 def command(checkout: Path, folder: Path, *arguments: str) -> None:
     """Run a flexray command of a checkout in a folder."""
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-    done = subprocess.run([sys.executable, "-m", *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    argv = [sys.executable, "-m", *arguments]
+    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{checkout}: {' '.join(arguments)}\n{done.stdout}\n{done.stderr}")
 
