@@ -12,7 +12,6 @@ from typing import Any
 import hydra
 import pytest
 import torch
-from hydra._internal.hydra import Hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
@@ -21,6 +20,7 @@ from flexray.config.schema import config_folder, register
 from flexray.core.messages import Record
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from helpers.fast_hydra import remember
 from helpers.jobs import SHAPES, Compose, Run, WriteBundle, save_bundle
 from helpers.small import SMALL
 
@@ -39,10 +39,10 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compose_once() -> Iterator[None]:
-    """Spare the time in which Hydra composes every configuration once more, to see if it sets hydra.mode."""
+def _fast_hydra() -> Iterator[None]:
+    """Compose the shipped files of each set of choices once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hydra, "get_mode", lambda *args, **kwargs: None)
+        remember(patch)
         yield
 
 
