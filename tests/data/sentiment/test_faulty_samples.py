@@ -7,8 +7,7 @@ import pytest
 
 from flexray.core.errors import DataError, UserError
 from flexray.data.sentiment import Sentiment
-
-from .writing import SIZES, arrays, bert, infomax, mmsa, mmsa_content
+from helpers.sentiment_files import SIZES, arrays, bert, infomax, mmsa, mmsa_content
 
 
 @pytest.fixture(scope="session")
