@@ -19,8 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from flexray.config.compose import build_composed
-from flexray.config.dataset import started_from
-from flexray.config.job import Job
+from flexray.config.job import Job, with_full_paths
 from flexray.config.schema import CheckpointConfig, ClusterConfig, LoggerConfig
 from flexray.config.trust import check_config
 from flexray.config.typed import read
@@ -231,7 +230,7 @@ def _set(config: DictConfig, key: str, value: Any) -> None:
     known = config.dataset.get(name) if part else config.dataset
     if not isinstance(known, DictConfig) or (part or name) not in known:
         raise ConfigError(f"dataset.{key}: unknown key of the dataset")
-    started = started_from(Path.cwd(), {name: {part: value} if part else value})[name]
+    started = with_full_paths(Path.cwd(), {name: {part: value} if part else value})[name]
     OmegaConf.update(config, f"dataset.{name}", started, merge=bool(part))
 
 

@@ -9,7 +9,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from flexray.core.messages import Report
 from flexray.core.speeds import local_iterations, unit_time
@@ -107,6 +107,9 @@ class Plan:
 class Algorithm:
     """What both kinds of algorithms have: their participants, and a memory that checkpoints keep."""
 
+    takes_turns: ClassVar[bool]
+    """Whether parties take turns, each at its own pace, in place of rounds that all share."""
+
     def __init__(self, system: System) -> None:
         self.system = system
 
@@ -134,6 +137,7 @@ class RoundAlgorithm(Algorithm, ABC):
     To add one, subclass this, write :meth:`plan`, and name the class: ``algo._target_=my_package.MyAlgorithm``.
     """
 
+    takes_turns = False
     needs_reports: bool = False
     """Whether :meth:`plan` reads the reports of the round before (the driver then cannot submit ahead)."""
 
@@ -208,6 +212,8 @@ class RoundAlgorithm(Algorithm, ABC):
 
 class EventAlgorithm(Algorithm, ABC):
     """An algorithm in which parties take turns, each at its own pace."""
+
+    takes_turns = True
 
     @abstractmethod
     def plan(self, party: int, now: Moment) -> Plan:

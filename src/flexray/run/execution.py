@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from flexray.algorithms.base import EventAlgorithm
 from flexray.config.job import Job
 from flexray.core.errors import ConfigError, LostProcessError, ResourceError, RunFolderError
 from flexray.core.messages import Ended, Record, RoundRecord, Snapshot, Started
 from flexray.engine.driver.experiment import Experiment
-from flexray.engine.driver.snapshots import Saves, check_limits
+from flexray.engine.driver.snapshots import Saves, check_not_passed
 from flexray.engine.hosts.plan import ClusterPlan
 from flexray.engine.parties.party import FITTED
 from flexray.engine.parties.state import digest_of_saved, model_state
@@ -226,7 +225,7 @@ def last_checkpoint(job: Job, folder: Path, config: Mapping[str, Any]) -> Checkp
             f"the checkpoint of round {found.snapshot.round} is of {told}; expected {', '.join(x.names)}"
         )
     check_unchanged(found.config, config)
-    turns = len(x.parties) if isinstance(x.algorithm, EventAlgorithm) else 1
-    check_limits(found.snapshot, x.limits.in_rounds(x.shared.batches().per_epoch * turns), x.limits.max_time)
+    turns = len(x.parties) if x.algorithm.takes_turns else 1
+    check_not_passed(found.snapshot, x.limits.in_rounds(x.shared.batches().per_epoch * turns), x.limits.max_time)
     log.info("going on after round %d, simulated time %g", found.snapshot.round, found.snapshot.sim_time)
     return found

@@ -18,9 +18,8 @@ def check_limits(x: Experiment) -> None:
     Raises:
         ConfigError: So it is; or the first round cannot be planned.
     """
-    by_turns = isinstance(x.algorithm, EventAlgorithm)
-    step = "turn" if by_turns else "round"
-    per_epoch = x.shared.batches().per_epoch * (len(x.parties) if by_turns else 1)
+    step = "turn" if x.algorithm.takes_turns else "round"
+    per_epoch = x.shared.batches().per_epoch * (len(x.parties) if x.algorithm.takes_turns else 1)
     if x.limits.epochs is not None and x.limits.in_rounds(per_epoch) == 0:
         raise ConfigError(
             f"epochs: expected at least {1 / per_epoch:g} (one {step} of {per_epoch}), got {x.limits.epochs:g}"
@@ -42,7 +41,7 @@ def check_max_time(x: Experiment) -> None:
             "max_time: the first round takes no time, so the run would never end; expected rounds or epochs"
         )
     if x.limits.max_time is not None and ends and not x.limits.has_time_for(min(ends)):
-        step = "turn" if isinstance(x.algorithm, EventAlgorithm) else "round"
+        step = "turn" if x.algorithm.takes_turns else "round"
         raise ConfigError(
             f"max_time: expected at least {_enough(min(ends))} {x.time_unit} (one {step}), got {x.limits.max_time:g}"
         )

@@ -14,7 +14,7 @@ from typing import Any
 from rich.table import Table
 from typing_extensions import override
 
-from flexray.config.devices import described
+from flexray.config.hosts import described_computes
 from flexray.config.job import Job
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.core.speeds import Speeds
@@ -114,7 +114,7 @@ class SummaryObserver(Observer):
             },
             "absent_rounds": None if x.absences is None else dict(zip(self._names, self._absent, strict=True)),
             "model_digest": ended.digests,
-            **described(x),
+            **described_computes(x),
             "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
             "cluster": self._cluster(),
             "versions": versions(),
