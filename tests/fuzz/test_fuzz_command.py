@@ -48,7 +48,7 @@ GROUPS = {
     for group in ("algo", "dataset", "model", "server", "optimizer", "speeds", "clock", "cluster", "logger")
 }
 KEYS = sorted(
-    key for key in known_keys(FOLDER)
+    key for key in known_keys()
     if not key.startswith(("hydra", "dataset.synthetic", "dataset.standin", "resume")) and "default" not in key
 )  # fmt: skip
 MORE = [
@@ -191,7 +191,7 @@ def refusal(base: Sequence[str], words: Sequence[str]) -> str | None:
     except UserError as error:
         return str(error)
     except HYDRA_ERRORS as error:
-        return explain(error, FOLDER)
+        return explain(error)
     return None
 
 

@@ -1,4 +1,4 @@
-"""What is said of a configuration at the start: keys without effect, and optimizers that the theory does not cover.
+"""Remarks on a configuration at the start: keys without effect, and optimizers that the theory does not cover.
 
 Lines of the log only, since one command may compare algorithms or speeds that read different keys.
 """
@@ -21,12 +21,12 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Rule:
-    """When nothing reads some keys.
+    """When keys are not read.
 
     Args:
         keys: The keys, and those below them.
-        unless_read: Returns what was chosen that does not read them; None if they are read.
-        would: What would read them; nothing if nothing could.
+        unless_read: Returns the choice that does not read them; None if they are read.
+        would: The choice that would read them, if there is one.
     """
 
     keys: tuple[str, ...]
@@ -37,8 +37,7 @@ class Rule:
 def unread(config: Config, algo: str, typed: Iterable[str]) -> Iterator[str]:
     """Yield a line for every key of ``typed`` that has no effect.
 
-    Keys of algorithms are read, for all that is known here, by one of the user's own. ``speeds=replay`` takes the rest
-    of the configuration as it was.
+    An algorithm of the user's own counts as reading all keys of algorithms, and ``speeds=replay`` all keys.
     """
     if config["speeds"]["kind"] == "replay":
         return
@@ -56,8 +55,8 @@ def outside_theory(job: Job) -> Iterator[str]:
         if not spec.optimizer.in_theory:
             names.setdefault(str(spec.optimizer), []).append(spec.name)
     for optimizer, owners in names.items():
-        told = f"{', '.join(owners[:FEW])}{', ...' if len(owners) > FEW else ''}"
-        yield f"optimizer: {optimizer} is outside of the theory (in_theory=False), so w_bar counts as 1 for {told}"
+        few = f"{', '.join(owners[:FEW])}{', ...' if len(owners) > FEW else ''}"
+        yield f"optimizer: {optimizer} is outside of the theory (in_theory=False), so w_bar counts as 1 for {few}"
 
 
 def _fixed_rates(config: Config, algo: str) -> str | None:

@@ -1,4 +1,4 @@
-"""``resume=RUN_FOLDER``: what was typed then, with what is typed now on top, in the same folder.
+"""``resume=RUN_FOLDER``: the recorded overrides and, over them, those typed now, in the same folder.
 
 The configuration is composed anew from the overrides that the run folder recorded, as far as
 :mod:`flexray.config.trust` lets a run folder set them; what Hydra itself does (launchers, logging, plugins) is never
@@ -7,9 +7,7 @@ taken from there.
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,18 +16,29 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from flexray.config.overrides import FLAGS, key_of
+from flexray.config.overrides import FLAGS
 from flexray.config.trust import check_overrides
-from flexray.config.typed import read
+from flexray.config.typed import key_of, typed_value
 from flexray.core.errors import ConfigError, RunFolderError
 from flexray.core.neutral import HARMLESS, is_under
-from flexray.core.runfolder import check_files, own_folder, read_text, read_yaml
+from flexray.core.runfolder import (
+    ADDRESS_FILE,
+    CONFIG_YAML,
+    HYDRA_FOLDER,
+    HYDRA_YAML,
+    OVERRIDES_YAML,
+    check_files,
+    own_folder,
+    read_text,
+    read_yaml,
+)
+from flexray.run.save.storage import replace_text
 
 FREE = (
     *HARMLESS, "rounds", "epochs", "max_time", "stop_at_target", "smoothness", "checkpoint.every", "checkpoint.keep",
     "checkpoint.recover_every",
 )  # fmt: skip
-"""Keys that may change, since no number up to here depends on them."""
+"""Keys that may change, as no number until now depends on them."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class Resume:
 
     Args:
         folder: Its run folder.
-        base_dir: The folder that relative paths start from: where it was begun.
+        base_dir: The folder that relative paths start from: that in which the run was begun.
         arguments: The command line that continues it.
     """
 
@@ -47,18 +56,12 @@ class Resume:
     arguments: list[str]
 
 
-def typed_value(arguments: Sequence[str], key: str) -> Any:
-    """Return the value of a key on the command line, or None."""
-    given = [a for a in arguments if key_of(a) == key and "=" in a]
-    return read(given[-1]).value() if given else None
-
-
 def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
     """Return the run that the command line asks to continue by ``value``, or None.
 
     Raises:
-        flexray.core.errors.UserError: There is no such run, something typed beside it makes no sense, or the run folder
-            holds what it may not.
+        flexray.core.errors.UserError: There is no such run, another override contradicts it, or the run folder holds
+            what it may not.
     """
     if value is None:
         return None
@@ -66,63 +69,44 @@ def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
         raise ConfigError(f"resume: expected a run folder, got {value!r}")
     folder = Path(os.path.realpath(Path(value).expanduser()))
     typed = frozenset(key_of(a) for a in arguments if a not in FLAGS)
-    if any(a in ("-m", "--multirun") for a in arguments):
+    if not {"-m", "--multirun"}.isdisjoint(arguments):
         raise ConfigError("resume: expected one run, got -m, a sweep")
     if "hydra.run.dir" in typed:
         raise ConfigError("hydra.run.dir: a resumed run goes on in its own folder; expected no other")
     if "${" in os.fspath(folder):
         raise ConfigError(f"resume: expected a folder without ${{ in its name, got {folder}")
-    if not (folder / ".hydra").is_dir():
+    if not (folder / HYDRA_FOLDER).is_dir():
         raise RunFolderError(f"resume: {folder} is not the folder of a run (it has no .hydra)")
     check_files(folder)
     base_dir = begun_in(folder)
-    saved = [line for line in recorded_overrides(folder) if _goes_on(key_of(line), typed)]
-    check_overrides(saved, _own_dir(saved, folder, base_dir), trusted=typed_value(arguments, "trust") is True)
+    lines = [line for line in recorded_overrides(folder) if _still_holds(key_of(line), typed)]
+    check_overrides(lines, _own_dir(lines, folder, base_dir), trusted=typed_value(arguments, "trust") is True)
     place = os.fspath(folder).replace("\\", "\\\\").replace("'", "\\'")
-    return Resume(folder, base_dir, [*saved, *arguments, f"hydra.run.dir='{place}'"])
+    return Resume(folder, base_dir, [*lines, *arguments, f"hydra.run.dir='{place}'"])
 
 
-def _goes_on(key: str, typed: Collection[str]) -> bool:
+def _still_holds(key: str, typed: Collection[str]) -> bool:
     """Whether a recorded override still holds beside the keys that are typed now."""
-    where = key in ("cluster.kind", "cluster.address") and "cluster" in typed  # it is chosen anew
-    return key not in (*typed, "resume", "trust") and not where
+    is_new_cluster = key in ("cluster.kind", "cluster.address") and "cluster" in typed
+    return key not in (*typed, "resume", "trust") and not is_new_cluster
 
 
 def begun_in(folder: Path) -> Path:
-    """Return the folder in which the run of a run folder was begun, where its relative paths start."""
+    """Return the folder in which a run was begun, where its relative paths start."""
     found = _runtime(folder).get("cwd")
     if not isinstance(found, str) or "\0" in found or any(len(part) > 255 for part in Path(found).parts):
-        raise RunFolderError(
-            f"{folder / '.hydra' / 'hydra.yaml'}: hydra.runtime.cwd: expected a folder, got {str(found)[:60]!r}"
-        )
+        raise RunFolderError(f"{folder / HYDRA_YAML}: hydra.runtime.cwd: expected a folder, got {str(found)[:60]!r}")
     return Path(found)
 
 
 def recorded_choices(folder: Path) -> dict[str, Any]:
-    """Return the choice of every group with which the run of a run folder was begun."""
+    """Return the choice of every group with which a run was begun."""
     found = _runtime(folder).get("choices")
     return found if isinstance(found, dict) else {}
 
 
-WHERE = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
-
-
-def how_to_go_on(folder: Path) -> str:
-    """Return the command that continues the run of a run folder, with what has to be typed again."""
-    words = [f"resume={folder}"]
-    rest: list[str] = []
-    for line in recorded_overrides(folder):
-        where = line.lstrip("+").startswith(WHERE)
-        (words if where else rest).append(line)
-    try:
-        check_overrides(rest)
-    except ConfigError:
-        words.append("trust=true")
-    return shlex.join(["python", "-m", "flexray.run", *words])
-
-
 def _runtime(folder: Path) -> dict[str, Any]:
-    node = read_yaml(folder / ".hydra" / "hydra.yaml")
+    node = read_yaml(folder / HYDRA_YAML)
     for name in ("hydra", "runtime"):
         node = node.get(name)
         node = node if isinstance(node, dict) else {}
@@ -130,27 +114,22 @@ def _runtime(folder: Path) -> dict[str, Any]:
 
 
 def recorded_overrides(folder: Path) -> list[str]:
-    """Return the overrides with which the run of a run folder was begun."""
-    found = read_yaml(folder / ".hydra" / "overrides.yaml", list)
+    """Return the overrides with which a run was begun."""
+    found = read_yaml(folder / OVERRIDES_YAML, list)
     if not all(isinstance(line, str) and line for line in found):
-        raise RunFolderError(f"{folder / '.hydra' / 'overrides.yaml'}: expected a list of overrides")
+        raise RunFolderError(f"{folder / OVERRIDES_YAML}: expected a list of overrides")
     return list(found)
 
 
-def _own_dir(saved: Sequence[str], folder: Path, base_dir: Path) -> str | None:
+def _own_dir(lines: Sequence[str], folder: Path, base_dir: Path) -> str | None:
     """Return the recorded ``checkpoint.dir`` if it is a folder here in which this very run has checkpoints."""
-    given = typed_value([line for line in saved if "${" not in line], "checkpoint.dir")
-    address = folder / "checkpoints" / "address.txt"
+    given = typed_value([line for line in lines if "${" not in line], "checkpoint.dir")
+    address = folder / ADDRESS_FILE
     if not isinstance(given, str) or "://" in given or not address.exists():
         return None
     place = base_dir / Path(given).expanduser() / own_folder(folder)
     is_own = read_text(address).strip() == place.name and place.is_dir() and not place.is_symlink()
     return given if is_own else None
-
-
-def as_json(config: Mapping[str, Any]) -> Any:
-    """Return a plain configuration as it is stored in checkpoints."""
-    return json.loads(json.dumps(config, default=str))
 
 
 def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -159,16 +138,15 @@ def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: A key that is not in :data:`FREE` differs.
     """
-    old, new = dict(leaves(before)), dict(leaves(as_json(now)))
-    changed = changed_keys(before, as_json(now), FREE)
-    if changed:
-        told = ", ".join(f"{key} (was {old.get(key)!r}, now {new.get(key)!r})" for key in changed[:5])
+    old, new = dict(leaves(before)), dict(leaves(now))
+    if changed := changed_keys(before, now, FREE):
+        few = ", ".join(f"{key} (was {old.get(key)!r}, now {new.get(key)!r})" for key in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
-        raise ConfigError(f"resume: these keys would change the result: {told}{more}")
+        raise ConfigError(f"resume: these keys would change the result: {few}{more}")
 
 
 def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str]) -> list[str]:
-    """Return the keys that differ, without those that are ``free`` to."""
+    """Return the keys that differ, except those that are ``free`` to change."""
     old, new = dict(leaves(before)), dict(leaves(now))
     differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return [key for key in differing if not is_under(key, free)]
@@ -186,23 +164,21 @@ def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 def record(folder: Path, config: DictConfig, overrides: Sequence[str], begins: bool = True) -> None:
     """Write the run folder's ``.hydra``, from which ``resume`` goes on.
 
-    Hydra itself would write it before anything is checked: that of a refused run over that of one which ended.
+    Hydra itself would write it before anything is checked: a refused run would replace the record of a complete one.
 
     Args:
         folder: The run folder.
         config: The job's configuration.
         overrides: Its command line.
-        begins: Also what Hydra says of itself; a run that goes on keeps the folder in which it was begun.
+        begins: Write Hydra's own configuration, too; of a run that goes on it still names where the run was begun.
     """
-    kept = OmegaConf.create([o for o in overrides if key_of(o) not in ("resume", "trust")])
-    texts = {"config.yaml": OmegaConf.to_yaml(config), "overrides.yaml": OmegaConf.to_yaml(kept)}
+    lines = [line for line in overrides if key_of(line) not in ("resume", "trust")]
+    contents: dict[str, Any] = {CONFIG_YAML: config, OVERRIDES_YAML: OmegaConf.create(lines)}
     if begins:
-        texts["hydra.yaml"] = OmegaConf.to_yaml(HydraConfig.instance().cfg)
+        contents[HYDRA_YAML] = HydraConfig.instance().cfg
     try:
-        (folder / ".hydra").mkdir(exist_ok=True)
-        for name, text in texts.items():
-            temporary = folder / ".hydra" / f"{name}.tmp"
-            temporary.write_text(text, encoding="utf-8")
-            os.replace(temporary, folder / ".hydra" / name)
+        (folder / HYDRA_FOLDER).mkdir(exist_ok=True)
+        for name, content in contents.items():
+            replace_text(folder / name, OmegaConf.to_yaml(content))
     except OSError as error:
         raise RunFolderError(f"{error.filename}: cannot be written: {error.strerror}") from error

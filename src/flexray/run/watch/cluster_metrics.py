@@ -23,8 +23,8 @@ class ClusterMetrics(Observer):
     Args:
         instruments: Returns, once the cluster is there, ``rounds``, ``tau``, ``waiting_share`` with a method ``set``
             and ``sent_bytes`` with ``inc``.
-        run: What to call the run by.
-        every_s: Seconds between two times of setting them.
+        run: Name of the run.
+        every_s: Seconds between updates.
     """
 
     def __init__(self, instruments: Callable[[], Mapping[str, Any]], run: str, every_s: float = EVERY_S) -> None:

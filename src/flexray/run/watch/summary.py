@@ -1,4 +1,4 @@
-"""``summary.json``: what a run was and what came out (SPEC 11)."""
+"""``summary.json``: what a run was and what came out ."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from typing_extensions import override
 from flexray.config.hosts import described_computes
 from flexray.config.job import Job
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
+from flexray.core.runfolder import SUMMARY_FILE
 from flexray.core.speeds import Speeds
-from flexray.run.watch.base import Mark, Observer
+from flexray.run.watch.base import Observer, ObserverState
 from flexray.traces.speeds import TraceSpeeds
 
 PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
@@ -58,7 +59,7 @@ class SummaryObserver(Observer):
             self.ended = record
 
     @override
-    def mark(self) -> Mark:
+    def save(self) -> ObserverState:
         reached, last = (None if r is None else vars(r) for r in (self._reached, self._last_eval))
         return {
             "up": list(self._up), "down": list(self._down), "absent": list(self._absent),
@@ -66,12 +67,12 @@ class SummaryObserver(Observer):
         }  # fmt: skip
 
     @override
-    def rewind(self, mark: Mark) -> None:
-        self._up, self._down, self._absent = list(mark["up"]), list(mark["down"]), list(mark["absent"])
+    def load(self, state: ObserverState) -> None:
+        self._up, self._down, self._absent = list(state["up"]), list(state["down"]), list(state["absent"])
         self._reached, self._last_eval = (
-            None if mark[key] is None else EvalRecord(**mark[key]) for key in ("reached", "last_eval")
+            None if state[key] is None else EvalRecord(**state[key]) for key in ("reached", "last_eval")
         )
-        self._reached_bytes = mark["reached_bytes"]
+        self._reached_bytes = state["reached_bytes"]
 
     def summary(self, wall_s: float, setup_s: float) -> dict[str, Any]:
         """Return the summary of a run that ended.
@@ -154,7 +155,7 @@ def versions() -> dict[str, str]:
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
     """Write ``summary.json``."""
-    (folder / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    (folder / SUMMARY_FILE).write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def summary_table(summary: dict[str, Any], folder: Path) -> Table:

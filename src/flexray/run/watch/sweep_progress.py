@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from typing_extensions import override
 
+from flexray.config.typed import read
 from flexray.core.messages import Record, RoundRecord, Started
 from flexray.run.watch.base import Observer
 from flexray.run.watch.terminal import progress_columns
@@ -25,9 +26,9 @@ class SweepProgress(Observer):
     """Counts jobs; within a job it follows the rounds. It lives as long as the sweep: the end of a job closes nothing.
 
     Args:
-        total: How many jobs there are; None if the sweeper does not say.
+        total: Number of jobs; None if the sweeper does not say.
         console: Where to show it.
-        now: Tells seconds.
+        now: Returns seconds.
     """
 
     def __init__(
@@ -60,15 +61,9 @@ class SweepProgress(Observer):
         self._show(self._done)
         if self.bars is None:
             took_s, self._job_s = self._now() - self._job_s, self._now()
-            log.info("job %s: %.1f s%s", self._place(), took_s, self._left())
-
-    def _place(self) -> str:
-        return f"{self._done}" if self._total is None else f"{self._done} of {self._total}"
-
-    def _left(self) -> str:
-        if self._done == self._total:
-            return ""
-        return left(self._done, self._total, self._now() - self._started_s)
+            place = f"{self._done}" if self._total is None else f"{self._done} of {self._total}"
+            rest = "" if self._done == self._total else left(self._done, self._total, self._now() - self._started_s)
+            log.info("job %s: %.1f s%s", place, took_s, rest)
 
     def _show(self, done: float) -> None:
         if self.bars is not None and self._task is not None:
@@ -88,13 +83,12 @@ def left(done: int, total: int | None, took_s: float) -> str:
 
 
 def count_jobs(arguments: Iterable[str]) -> int | None:
-    """Return how many jobs Hydra's basic sweeper makes of a command line; None if that is not clear beforehand."""
+    """Return how many jobs Hydra's basic sweeper makes of a command line; None if that is unknown beforehand."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        overrides = OverridesParser.create().parse_overrides([a for a in arguments if not a.startswith("-")])
+        overrides = [read(argument) for argument in arguments if not argument.startswith("-")]
         if any(override.get_key_element().startswith("hydra/sweeper") for override in overrides):
             return None
         return sum(len(batch) for batch in BasicSweeper.split_arguments(overrides, None))

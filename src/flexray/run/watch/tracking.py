@@ -1,24 +1,34 @@
-"""What experiment trackers get of a run: the same series for all of them, by one seam."""
+"""Experiment trackers, which all get the same series: TensorBoard, MLflow and Weights & Biases (``logger=...``).
+
+Each package is imported only if it was chosen.
+"""
 
 from __future__ import annotations
 
+import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from typing_extensions import override
 
+from flexray.core.errors import ConfigError, near_match
 from flexray.core.messages import EvalRecord, Record, RoundRecord, Started
-from flexray.run.watch.base import Mark, Observer
+from flexray.core.runfolder import TENSORBOARD_FOLDER
+from flexray.run.watch.base import Observer, ObserverState
 from flexray.run.watch.timeline import busy_units
+
+KINDS = ("tensorboard", "mlflow", "wandb")
 
 
 class Tracker(ABC):
-    """A place that keeps named series of numbers."""
+    """A place that stores named series of numbers."""
 
     @abstractmethod
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Keep values of one round; all are finite."""
+        """Store values of one round; all are finite."""
 
     def close(self) -> None:  # noqa: B027 - not every tracker has something to finish
         """Finish; called once, also when the run failed."""
@@ -28,7 +38,7 @@ class TrackingObserver(Observer):
     """Hands rounds and evaluations to a tracker; NaN and infinite values are left out.
 
     Series: ``round/train_loss``, ``round/sim_time``, ``round/sent_bytes`` (until then), ``tau/NAME``, ``lr/NAME``,
-    ``waiting_share/NAME`` (those of who took part) and, at evaluations, ``eval/METRIC``. The step is the round (VAFL:
+    ``waiting_share/NAME`` (of those that took part) and, at evaluations, ``eval/METRIC``. The step is the round (VAFL:
     the event).
     """
 
@@ -48,12 +58,12 @@ class TrackingObserver(Observer):
             self._log({f"eval/{name}": value for name, value in record.metrics.items()}, record.round)
 
     @override
-    def mark(self) -> Mark:
+    def save(self) -> ObserverState:
         return {"sent_bytes": self._sent_bytes}
 
     @override
-    def rewind(self, mark: Mark) -> None:
-        self._sent_bytes = mark["sent_bytes"]
+    def load(self, state: ObserverState) -> None:
+        self._sent_bytes = state["sent_bytes"]
 
     def _of_round(self, record: RoundRecord) -> dict[str, float]:
         values = {
@@ -80,3 +90,111 @@ def waiting_share(record: RoundRecord, place: int) -> float:
     """Return the part of a round's duration in which a participant waited for the others, from 0 to 1."""
     together = record.duration - record.comm_units
     return max(0.0, together - busy_units(record, place)) / record.duration if record.duration > 0 else 0.0
+
+
+def make_tracker(logger: Mapping[str, Any], folder: Path, base_dir: Path, params: Mapping[str, Any]) -> Tracker:
+    """Return the chosen tracker.
+
+    Args:
+        logger: The configuration's node: ``kind`` and what belongs to it.
+        folder: The run folder.
+        base_dir: Folder in which the command was typed.
+        params: The run's ``name`` and its configuration, flat.
+
+    Raises:
+        ConfigError: The kind is unknown, or its package is not installed.
+    """
+    kind = logger["kind"]
+    if kind == "tensorboard":
+        return TensorBoardTracker(folder, params)
+    if kind == "mlflow":
+        return MLflowTracker(logger["project"], logger["uri"] or f"sqlite:///{base_dir / 'mlflow.db'}", params)
+    if kind == "wandb":
+        return WandbTracker(logger["project"], folder, params)
+    raise ConfigError(f"logger.kind: unknown logger '{kind}'{near_match(kind, ('none', *KINDS))}")
+
+
+class TensorBoardTracker(Tracker):
+    """Event files in ``tensorboard/`` of the run folder."""
+
+    def __init__(self, folder: Path, params: Mapping[str, Any]) -> None:
+        module = _imported("torch.utils.tensorboard", "tensorboard")
+        self._writer = module.SummaryWriter(str(folder / TENSORBOARD_FOLDER), flush_secs=10)
+        rows = "\n".join(f"| {key} | {value} |" for key, value in params.items())
+        self._writer.add_text("configuration", f"| key | value |\n| --- | --- |\n{rows}")
+
+    @override
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+
+    @override
+    def close(self) -> None:
+        self._writer.close()
+
+
+class MLflowTracker(Tracker):
+    """A run of an MLflow experiment, in the database that ``uri`` names."""
+
+    MAX_PARAM = 500
+    MAX_BATCH = 1000
+
+    def __init__(self, project: str, uri: str, params: Mapping[str, Any]) -> None:
+        mlflow = _imported("mlflow", "mlflow")
+        entities = _imported("mlflow.entities", "mlflow")
+        self._metric = entities.Metric
+        self._waiting: list[Any] = []
+        self._client = mlflow.MlflowClient(tracking_uri=uri)
+        found = self._client.get_experiment_by_name(project)
+        experiment = found.experiment_id if found else self._client.create_experiment(project)
+        self._run = self._client.create_run(experiment, run_name=str(params["name"])).info.run_id
+        listed = [entities.Param(key, str(value)[: self.MAX_PARAM]) for key, value in params.items()]
+        for start in range(0, len(listed), 100):
+            self._client.log_batch(self._run, params=listed[start : start + 100])
+
+    @override
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        # MLflow orders by timestamp, then by step: the step stands for both
+        self._waiting += [self._metric(name, value, step, step) for name, value in values.items()]
+        if len(self._waiting) >= self.MAX_BATCH:
+            self._send()
+
+    def _send(self) -> None:
+        for start in range(0, len(self._waiting), self.MAX_BATCH):
+            self._client.log_batch(self._run, metrics=self._waiting[start : start + self.MAX_BATCH])
+        self._waiting = []
+
+    @override
+    def close(self) -> None:
+        self._send()
+        self._client.set_terminated(self._run)
+
+
+class WandbTracker(Tracker):
+    """A Weights & Biases run, offline; ``wandb sync`` uploads it from the run folder."""
+
+    def __init__(self, project: str, folder: Path, params: Mapping[str, Any]) -> None:
+        wandb = _imported("wandb", "wandb")
+        settings = wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_machine_info=True)
+        self._run = wandb.init(
+            project=project, name=str(params["name"]), dir=str(folder), mode="offline", config=dict(params),
+            settings=settings, reinit="create_new",
+        )  # fmt: skip
+
+    @override
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(values), step=step)
+
+    @override
+    def close(self) -> None:
+        self._run.finish()
+
+
+def _imported(module: str, package: str) -> Any:
+    """Return a module, or refuse the logger that needs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"logger.kind: '{package}' is not installed here; expected it by: pip install 'flexray[{package}]'"
+        ) from error
