@@ -32,12 +32,12 @@ from flexray.config.job import Job, build
 from flexray.config.overrides import check_keys, chosen_name, own_keys, prepare
 from flexray.config.schema import RunConfig, config_folder, register, settle
 from flexray.config.typed import choices_of, key_of
-from flexray.config.unread import outside_theory, unread
 from flexray.core.errors import UserError
 from flexray.engine.driver.experiment import Limits
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
 from flexray.run.command import run_command
+from flexray.run.hints import outside_theory, unread
 
 EVERY_DAY, OF_WHOLE_COMMAND = 480, 20
 MOST_STEPS = 100

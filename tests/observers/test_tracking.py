@@ -14,8 +14,7 @@ import pytest
 
 from flexray.core.messages import Ended, EvalRecord, RoundRecord, Started
 from flexray.run.command import run_command
-from flexray.run.watch.cluster_metrics import ClusterMetrics
-from flexray.run.watch.tracking import Tracker, TrackingObserver, waiting_share
+from flexray.run.watch.tracking import ClusterMetrics, Tracker, TrackingObserver, waiting_share
 
 STARTED = Started(("a", "b", "server"), 2, 1)
 ROUND = RoundRecord(

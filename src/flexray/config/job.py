@@ -14,21 +14,13 @@ from flexray.algorithms.adaptive import FIRST, static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
 from flexray.algorithms.replay import ReplayRounds, ReplayTurns
 from flexray.algorithms.vafl import VAFL
+from flexray.config import schedule
 from flexray.config.by_participant import participant, resolve
 from flexray.config.components import component, make
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import bandwidths, build_absences, wires
 from flexray.config.recording import Recording, chosen_recording
-from flexray.config.schedule import (
-    WALL,
-    Safety,
-    build_decay,
-    build_evaluations,
-    build_limits,
-    build_safety,
-    build_target,
-    build_wall,
-)
+from flexray.config.schedule import WALL, Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
 from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
@@ -98,7 +90,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     names = (*outline.parties, SERVER)
     own = _own_keys(config, names)
     seed = whole("seed", config["seed"], low=0, high=2**63 - 1)
-    wall = build_wall(config)
+    wall = schedule.build_wall(config)
     cluster = build_cluster(config, dataset, names, own)
     computes = build_computes(config, cluster, len(outline.parties))
     participants = _participants(config, names, own, computes, base_dir)
@@ -111,10 +103,10 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         parties=participants[:-1],
         algorithm=algorithm,
         speeds=speeds,
-        decays=tuple(build_decay(config, own.get(k, {}), name) for k, name in enumerate(names)),
-        limits=build_limits(config, recording),
-        target=build_target(config, outline),
-        evaluations=build_evaluations(config),
+        decays=tuple(schedule.build_decay(config, own.get(k, {}), name) for k, name in enumerate(names)),
+        limits=schedule.build_limits(config, recording),
+        target=schedule.build_target(config, outline),
+        evaluations=schedule.build_evaluations(config),
         time_unit=recording.time_unit if recording else "seconds" if wall else "units",
         wall=wall,
         bandwidths=bandwidths(config, outline.parties),
@@ -124,7 +116,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     rounds = whole("timeline_rounds", config["timeline_rounds"], low=0)
     smoothness = config["smoothness"]
     limits = None if smoothness is None else resolve("smoothness", smoothness, names, positive)
-    safety = build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir)
+    safety = schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir)
     return Job(algo, dataset, experiment, cluster, rounds, config["progress"], limits, safety)
 
 

@@ -19,19 +19,10 @@ from omegaconf import DictConfig, OmegaConf
 from flexray.config.overrides import FLAGS
 from flexray.config.trust import check_overrides
 from flexray.config.typed import key_of, typed_value
+from flexray.core import runfolder
 from flexray.core.errors import ConfigError, RunFolderError
 from flexray.core.neutral import HARMLESS, is_under
-from flexray.core.runfolder import (
-    ADDRESS_FILE,
-    CONFIG_YAML,
-    HYDRA_FOLDER,
-    HYDRA_YAML,
-    OVERRIDES_YAML,
-    check_files,
-    own_folder,
-    read_text,
-    read_yaml,
-)
+from flexray.core.runfolder import check_files, own_folder, read_text, read_yaml
 from flexray.run.save.storage import replace_text
 
 FREE = (
@@ -75,7 +66,7 @@ def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
         raise ConfigError("hydra.run.dir: a resumed run goes on in its own folder; expected no other")
     if "${" in os.fspath(folder):
         raise ConfigError(f"resume: expected a folder without ${{ in its name, got {folder}")
-    if not (folder / HYDRA_FOLDER).is_dir():
+    if not (folder / runfolder.HYDRA_FOLDER).is_dir():
         raise RunFolderError(f"resume: {folder} is not the folder of a run (it has no .hydra)")
     check_files(folder)
     base_dir = begun_in(folder)
@@ -95,7 +86,9 @@ def begun_in(folder: Path) -> Path:
     """Return the folder in which a run was begun, where its relative paths start."""
     found = _runtime(folder).get("cwd")
     if not isinstance(found, str) or "\0" in found or any(len(part) > 255 for part in Path(found).parts):
-        raise RunFolderError(f"{folder / HYDRA_YAML}: hydra.runtime.cwd: expected a folder, got {str(found)[:60]!r}")
+        raise RunFolderError(
+            f"{folder / runfolder.HYDRA_YAML}: hydra.runtime.cwd: expected a folder, got {str(found)[:60]!r}"
+        )
     return Path(found)
 
 
@@ -106,7 +99,7 @@ def recorded_choices(folder: Path) -> dict[str, Any]:
 
 
 def _runtime(folder: Path) -> dict[str, Any]:
-    node = read_yaml(folder / HYDRA_YAML)
+    node = read_yaml(folder / runfolder.HYDRA_YAML)
     for name in ("hydra", "runtime"):
         node = node.get(name)
         node = node if isinstance(node, dict) else {}
@@ -115,16 +108,16 @@ def _runtime(folder: Path) -> dict[str, Any]:
 
 def recorded_overrides(folder: Path) -> list[str]:
     """Return the overrides with which a run was begun."""
-    found = read_yaml(folder / OVERRIDES_YAML, list)
+    found = read_yaml(folder / runfolder.OVERRIDES_YAML, list)
     if not all(isinstance(line, str) and line for line in found):
-        raise RunFolderError(f"{folder / OVERRIDES_YAML}: expected a list of overrides")
+        raise RunFolderError(f"{folder / runfolder.OVERRIDES_YAML}: expected a list of overrides")
     return list(found)
 
 
 def _own_dir(lines: Sequence[str], folder: Path, base_dir: Path) -> str | None:
     """Return the recorded ``checkpoint.dir`` if it is a folder here in which this very run has checkpoints."""
     given = typed_value([line for line in lines if "${" not in line], "checkpoint.dir")
-    address = folder / ADDRESS_FILE
+    address = folder / runfolder.ADDRESS_FILE
     if not isinstance(given, str) or "://" in given or not address.exists():
         return None
     place = base_dir / Path(given).expanduser() / own_folder(folder)
@@ -173,11 +166,11 @@ def record(folder: Path, config: DictConfig, overrides: Sequence[str], begins: b
         begins: Write Hydra's own configuration, too; of a run that goes on it still names where the run was begun.
     """
     lines = [line for line in overrides if key_of(line) not in ("resume", "trust")]
-    contents: dict[str, Any] = {CONFIG_YAML: config, OVERRIDES_YAML: OmegaConf.create(lines)}
+    contents: dict[str, Any] = {runfolder.CONFIG_YAML: config, runfolder.OVERRIDES_YAML: OmegaConf.create(lines)}
     if begins:
-        contents[HYDRA_YAML] = HydraConfig.instance().cfg
+        contents[runfolder.HYDRA_YAML] = HydraConfig.instance().cfg
     try:
-        (folder / HYDRA_FOLDER).mkdir(exist_ok=True)
+        (folder / runfolder.HYDRA_FOLDER).mkdir(exist_ok=True)
         for name, content in contents.items():
             replace_text(folder / name, OmegaConf.to_yaml(content))
     except OSError as error:

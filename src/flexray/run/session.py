@@ -25,15 +25,8 @@ from flexray.core.errors import FlexrayError, ParticipantError, UserError
 from flexray.core.runfolder import CHECKPOINT_FOLDER, CONFIGURATION_FILE, HYDRA_FOLDER, check_files
 from flexray.engine.driver.seam import unwatched
 from flexray.engine.hosts.loopback import stay_on_loopback
+from flexray.run import hints
 from flexray.run.again import AUTO, completed_summary, register_job_folder
-from flexray.run.hints import (
-    STOPPED,
-    introduce,
-    say_how_far,
-    say_job_stopped,
-    say_sweep_stopped,
-    say_what_has_no_effect,
-)
 from flexray.run.mailbox import Mailbox
 from flexray.run.resume import Resume, leaves, record
 
@@ -42,7 +35,7 @@ if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped 
     from flexray.run.execution import Place
     from flexray.run.save.checkpoint import Checkpoint
     from flexray.run.watch.base import Observer
-    from flexray.run.watch.sweep_progress import SweepProgress
+    from flexray.run.watch.sweep import SweepProgress
 
 log = logging.getLogger("flexray")
 
@@ -116,7 +109,7 @@ class Session:
             self._mailbox.note_sweep(str(hydra.sweep.dir))
         summary: dict[str, Any] | None = None
         if self._sweeping and cfg.progress and self._progress is None and not self._is_copy:
-            from flexray.run.watch.sweep_progress import SweepProgress, count_jobs
+            from flexray.run.watch.sweep import SweepProgress, count_jobs
 
             self._progress = SweepProgress(count_jobs(self._arguments))
         try:
@@ -143,11 +136,11 @@ class Session:
                 self._leave_cluster()
                 self._mailbox.post(hydra.job.num, self.exit_status, summary)
                 if cfg.progress and not self.interrupted:
-                    say_how_far(self._mailbox, self._arguments)
+                    hints.say_how_far(self._mailbox, self._arguments)
 
     def _collect(self, summary: dict[str, Any], asked: Asked) -> None:
         """Collect what the table of the sweep needs; an interrupt ends the sweep, not only the job."""
-        from flexray.run.sweep import about_job
+        from flexray.run.watch.sweep import about_job
 
         summary |= about_job(dict(leaves(asked.config)), asked.hydra, asked.folder)
         self._summaries.append(summary)
@@ -177,9 +170,10 @@ class Session:
         started_s, folder = time.perf_counter(), asked.folder
         base_dir = self._resume.base_dir if self._resume else Path(asked.hydra.runtime.cwd)
         job = build_composed(asked.cfg, asked.hydra.runtime.choices, asked.overrides, base_dir)
-        introduce(job)
+        hints.introduce(job)
         since = self._checkpoint(job, asked)
-        say_what_has_no_effect(job, asked.config, self._typed(asked))
+        for line in (*hints.unread(asked.config, job.algo, self._typed(asked)), *hints.outside_theory(job)):
+            log.info("%s", line)
         summaries = SummaryObserver(job)
         place = self._place(job)
         watching = Observers(
@@ -207,7 +201,7 @@ class Session:
         else:
             Console().print(summary_table(summary, folder))
         self.interrupted = run.interrupted
-        say_job_stopped(summary, folder, self._job, self._sweeping)
+        hints.say_job_stopped(summary, folder, self._job, self._sweeping)
         return summary
 
     def _typed(self, asked: Asked) -> list[str]:
@@ -218,8 +212,8 @@ class Session:
     def _observers(self, asked: Asked, job: Job, goes_on: bool) -> list[Observer]:
         """Return the observers of a run that begins, or goes on, now."""
         from flexray.run.watch.chosen import chosen_trackers, run_name, usual_observers
-        from flexray.run.watch.cluster_metrics import ClusterMetrics
         from flexray.run.watch.folder import discard, event_files
+        from flexray.run.watch.tracking import ClusterMetrics
 
         folder, events = asked.folder, event_files(asked.folder)
         trackers = chosen_trackers(asked.config, job, folder, Path(asked.hydra.runtime.cwd))  # first: may be refused
@@ -288,9 +282,9 @@ class Session:
             self.exit_status, self._sweeping = max(self.exit_status, exit_status), True
             self._summaries += [summary] if summary else []
         if self._sweeping and self._summaries:
-            from flexray.run.sweep import sweep_table
+            from flexray.run.watch.sweep import sweep_table
 
             Console().print(sweep_table(self._summaries))
-        stopped = self.interrupted or any(summary["status"] in STOPPED for summary in self._summaries)
+        stopped = self.interrupted or any(summary["status"] in hints.STOPPED for summary in self._summaries)
         if stopped and self._sweep_folder is not None:
-            say_sweep_stopped(self._arguments, self._sweep_folder)
+            hints.say_sweep_stopped(self._arguments, self._sweep_folder)

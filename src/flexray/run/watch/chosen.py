@@ -14,7 +14,7 @@ from flexray.run.watch.base import Observer, ObserverState
 from flexray.run.watch.constraint import ConstraintObserver
 from flexray.run.watch.folder import ModelObserver, TableObserver
 from flexray.run.watch.summary import SummaryObserver
-from flexray.run.watch.sweep_progress import SweepProgress
+from flexray.run.watch.sweep import SweepProgress
 from flexray.run.watch.terminal import ProgressObserver
 from flexray.run.watch.timeline import TimelineObserver
 from flexray.run.watch.tracking import TrackingObserver, make_tracker
