@@ -170,24 +170,27 @@ def _is_component(path: str) -> bool:
     from flexray.data.base import Dataset
     from flexray.optimizers import LocalOptimizer
 
-    module, _, name = path.rpartition(".")
-    homes = (MODULES,) if _is_within(module, MODULES) else OURS
-    if homes == OURS and any(_is_within(module, home) for home in OURS) and re.fullmatch(r"[\w.]+", module):
+    module = path.rpartition(".")[0]
+    if any(_is_within(module, home) for home in OURS) and re.fullmatch(r"[\w.]+", module):
         try:
             importlib.import_module(module)  # nothing but flexray's own
         except ModuleNotFoundError:
             return False
-    found = getattr(sys.modules.get(module), name, None)
     kinds = (nn.Module, LocalOptimizer, Dataset, RoundAlgorithm, EventAlgorithm)
-    return isinstance(found, type) and issubclass(found, kinds) and any(_is_within(found.__module__, h) for h in homes)
+    return any(_is_class(path, home, kinds) for home in (*OURS, MODULES))
 
 
 def _is_optimizer(path: str) -> bool:
     from torch.optim import Optimizer
 
+    return _is_class(path, OPTIMIZERS, (Optimizer,))
+
+
+def _is_class(path: str, home: str, kinds: tuple[type, ...]) -> bool:
+    """Whether a path names a class of some kinds that a package has in a module that is imported already."""
     module, _, name = path.rpartition(".")
-    found = getattr(sys.modules.get(module), name, None) if _is_within(module, OPTIMIZERS) else None
-    return isinstance(found, type) and issubclass(found, Optimizer) and _is_within(found.__module__, OPTIMIZERS)
+    found = getattr(sys.modules.get(module), name, None) if _is_within(module, home) else None
+    return isinstance(found, type) and issubclass(found, kinds) and _is_within(found.__module__, home)
 
 
 def _is_within(module: str, package: str) -> bool:

@@ -12,8 +12,7 @@ from flexray.config.overrides import prepare
 from flexray.config.schema import config_folder, register
 from flexray.config.typed import typed_value
 from flexray.core.errors import UserError
-from flexray.run.again import AUTO, check_folder_is_fixed, folders_by_configuration, register_job_folder
-from flexray.run.resume import find_resume
+from flexray.run.resume import AUTO, check_folder_is_fixed, find_resume, folders_by_configuration, register_job_folder
 from flexray.run.session import Session
 
 

@@ -26,9 +26,8 @@ from flexray.core.runfolder import CHECKPOINT_FOLDER, CONFIGURATION_FILE, HYDRA_
 from flexray.engine.driver.seam import unwatched
 from flexray.engine.hosts.loopback import stay_on_loopback
 from flexray.run import hints
-from flexray.run.again import AUTO, completed_summary, register_job_folder
 from flexray.run.mailbox import Mailbox
-from flexray.run.resume import Resume, leaves, record
+from flexray.run.resume import AUTO, Resume, completed_summary, leaves, record, register_job_folder
 
 if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
     from flexray.config.job import Job

@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +63,16 @@ class CheckpointStore:
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, and delete those beyond the number to keep."""
+        from safetensors.numpy import save
+
         snapshot = checkpoint.snapshot
-        blob = _arrays(snapshot.participants)
+        blob = save(
+            {
+                f"{place}.{key}": np.asarray(value, order="C")
+                for place, saved in enumerate(snapshot.participants.values())
+                for key, value in saved.arrays.items()
+            }
+        )
         content = {
             "format": FORMAT,
             "round": snapshot.round,
@@ -79,12 +87,13 @@ class CheckpointStore:
         sealed = f'{{"sha256": "{_sha(text)}", "content": {text}}}\n'
         self.storage.write(f"round-{snapshot.round}.safetensors", blob)
         self.storage.write(f"round-{snapshot.round}.json", sealed.encode())
-        self._prune()
+        self.clear(self.rounds()[: self._keep])
 
-    def clear(self) -> None:
-        """Delete what an earlier run left."""
-        for name in self.storage.names():
-            if NAME.fullmatch(name):
+    def clear(self, but: Collection[int] = ()) -> None:
+        """Delete all checkpoints but those of some rounds, and files that were not finished."""
+        for name in sorted(self.storage.names()):  # .json before .safetensors
+            match = NAME.fullmatch(name)
+            if match and (int(match[1]) not in but or match[3]):
                 self.storage.delete(name)
 
     def rounds(self) -> list[int]:
@@ -140,13 +149,6 @@ class CheckpointStore:
         snapshot = Snapshot(number, float(content["sim_time"]), content["driver"], participants, durable=True)
         return Checkpoint(snapshot, content["marks"], content["config"])
 
-    def _prune(self) -> None:
-        kept = self.rounds()[: self._keep]
-        for name in sorted(self.storage.names()):  # .json before .safetensors
-            match = NAME.fullmatch(name)
-            if match and (int(match[1]) not in kept or match[3]):
-                self.storage.delete(name)
-
 
 def _in_words(kind: Any) -> str:
     return {int: "a whole number", float: "a number", str: "a text"}.get(kind, "a mapping")
@@ -154,18 +156,6 @@ def _in_words(kind: Any) -> str:
 
 def _sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _arrays(participants: Mapping[str, Saved]) -> bytes:
-    from safetensors.numpy import save
-
-    return save(
-        {
-            f"{place}.{key}": np.asarray(value, order="C")
-            for place, saved in enumerate(participants.values())
-            for key, value in saved.arrays.items()
-        }
-    )
 
 
 def _participants(notes: Mapping[str, Any], arrays: State) -> Iterator[tuple[str, Saved]]:

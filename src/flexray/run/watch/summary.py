@@ -1,4 +1,4 @@
-"""``summary.json``: what a run was and what came out ."""
+"""``summary.json``: a run's settings and results, and the closing table."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class SummaryObserver(Observer):
         """
         if self.ended is None:
             raise RuntimeError("the run has not ended")
-        x, ended, reached = self._job.experiment, self.ended, self._reached
-        diverged = ended.divergence
+        x, plan, ended = self._job.experiment, self._job.cluster, self.ended
+        reached, last, diverged = self._reached, self._last_eval, ended.divergence
         return {
             "algo": self._job.algo,
             "dataset": self._job.dataset,
@@ -103,8 +103,10 @@ class SummaryObserver(Observer):
             "num_outputs": x.shared.outline.task.num_outputs,
             **({"classes": list(classes)} if (classes := x.shared.outline.task.classes) else {}),
             "metric": x.target.metric,
-            "final": self._final(),
-            "final_round": self._last_eval.round if self._last_eval else None,
+            "final": {
+                key: value if math.isfinite(value) else None for key, value in (last.metrics if last else {}).items()
+            },
+            "final_round": last.round if last else None,
             "target": x.target.value,
             "time_to_target": reached.sim_time if reached else None,
             "rounds_to_target": reached.round if reached else None,
@@ -117,21 +119,13 @@ class SummaryObserver(Observer):
             "model_digest": ended.digests,
             **described_computes(x),
             "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
-            "cluster": self._cluster(),
+            "cluster": {
+                "kind": plan.kind,
+                "hosts": [host.name for host in plan.hosts],
+                "party_threads": plan.threads,
+                "machine_cpus": os.cpu_count(),
+            },
             "versions": versions(),
-        }
-
-    def _final(self) -> dict[str, float | None]:
-        metrics = self._last_eval.metrics if self._last_eval else {}
-        return {key: value if math.isfinite(value) else None for key, value in metrics.items()}
-
-    def _cluster(self) -> dict[str, Any]:
-        plan = self._job.cluster
-        return {
-            "kind": plan.kind,
-            "hosts": [host.name for host in plan.hosts],
-            "party_threads": plan.threads,
-            "machine_cpus": os.cpu_count(),
         }
 
 
@@ -160,6 +154,7 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 def summary_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the closing table of one run."""
+    unit = summary["time_unit"]
     table = Table(title=f"{summary['algo']} on {summary['dataset']}: {summary['status']}", show_header=False)
     table.add_column()
     table.add_column(justify="right", overflow="fold")
@@ -167,7 +162,7 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
         ("data", summary["data_source"]),
         ("parties", str(summary["num_parties"])),
         ("rounds", f"{summary['rounds']:,}"),
-        (_time_name(summary["time_unit"]), f"{summary['sim_time']:,.6g}"),
+        ("time (seconds)" if unit == "seconds" else f"simulated time ({unit})", f"{summary['sim_time']:,.6g}"),
         *_final_rows(summary),
         *_target_rows(summary),
         *_absence_rows(summary),
@@ -182,7 +177,7 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
 
 
 def _final_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the last metrics, and of which round they are if that is not the last."""
+    """Return the last metrics, with their round if that is not the last."""
     at = "" if summary["final_round"] == summary["rounds"] else f" at round {summary['final_round']:,}"
     return [
         (f"{key.replace('_', ' ')}{at}", "-" if value is None else f"{value:.4f}")
@@ -190,38 +185,26 @@ def _final_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _time_name(unit: str) -> str:
-    return "time (seconds)" if unit == "seconds" else f"simulated time ({unit})"
-
-
 def _memory_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the peak of every process that holds parties: one number if there are many."""
+    """Return the peak of every process that holds parties; of many, the least and the most."""
     known = [mb for mb in summary["peak_memory_mb"] if mb is not None]
     shown = ", ".join(f"{mb:,.0f}" for mb in known) if len(known) <= 4 else f"{min(known):,.0f} to {max(known):,.0f}"
     return [("peak memory by party process (MB)", shown)] if known else []
 
 
 def _absence_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return how many rounds parties missed, if that was simulated; of many parties, from the fewest to the most."""
+    """Return the rounds that parties missed, if that was simulated; of many parties, the fewest and the most."""
     missed = summary["absent_rounds"]
     if missed is None:
         return []
-    few = len(missed) <= 4
-    told = ", ".join(f"{name} {n:,}" for name, n in missed.items() if n) or "none"
-    return [("rounds missed", told if few else f"{min(missed.values()):,} to {max(missed.values()):,} a party")]
+    if len(missed) > 4:
+        return [("rounds missed", f"{min(missed.values()):,} to {max(missed.values()):,} a party")]
+    return [("rounds missed", ", ".join(f"{name} {n:,}" for name, n in missed.items() if n) or "none")]
 
 
 def _target_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["target"] is None:
         return []
-    return [
-        (
-            f"time to {summary['metric']} {summary['target']:g} ({summary['time_unit']})",
-            _or_dash(summary["time_to_target"]),
-        ),
-        ("rounds to target", _or_dash(summary["rounds_to_target"])),
-    ]
-
-
-def _or_dash(value: float | None) -> str:
-    return "--" if value is None else f"{value:,.6g}"
+    names = (f"time to {summary['metric']} {summary['target']:g} ({summary['time_unit']})", "rounds to target")
+    values = (summary["time_to_target"], summary["rounds_to_target"])
+    return [(name, "--" if value is None else f"{value:,.6g}") for name, value in zip(names, values, strict=True)]
