@@ -12,6 +12,7 @@ import pytest
 
 import flexray
 from flexray.config.schema import config_folder, register
+from flexray.core import runfolder
 
 SOURCE = Path(flexray.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -163,6 +164,20 @@ def test_every_choice_composes(choice: str) -> None:
     register()
     with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
         assert hydra.compose("config", [f"+{choice}" if choice.startswith("experiment=") else choice])
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if ids(p) != "core/runfolder.py"], ids=ids)
+def test_names_of_a_run_folders_files_stand_in_one_place(path: Path) -> None:
+    """``config.yaml`` alone is also a name of flexray's own, ``checkpoints`` and the like are words."""
+    names = {
+        *runfolder.FILES,
+        *(name for name in vars(runfolder).values() if isinstance(name, str) and ".yaml" in name),
+    }
+    names |= {runfolder.HYDRA_FOLDER, runfolder.MODEL_FOLDER, runfolder.ADDRESS_FILE, runfolder.CHECKPOINT_FOLDER}
+    found = {
+        node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)
+    }
+    assert not names & found
 
 
 EXECUTING = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "runpy", "code"}

@@ -48,7 +48,7 @@ def kill(name: str, number: int = signal.SIGKILL) -> None:
 
 
 def execute(job: Job, cluster: RayCluster, folder: Path, strikes: Strikes) -> Execution:
-    watching = Observers([TableObserver(folder), TimelineObserver(folder, 1000), strikes])
+    watching = Observers(lambda: [TableObserver(folder), TimelineObserver(folder, 1000), strikes])
     execution = Execution(job, cluster, watching, folder, {})
     try:
         execution.run(None)
@@ -58,7 +58,7 @@ def execute(job: Job, cluster: RayCluster, folder: Path, strikes: Strikes) -> Ex
 
 
 def write(records: list[Record], folder: Path) -> None:
-    watching = Observers([TableObserver(folder), TimelineObserver(folder, 1000)])
+    watching = Observers(lambda: [TableObserver(folder), TimelineObserver(folder, 1000)])
     for record in records:
         watching.on(record)
     watching.close()

@@ -15,7 +15,7 @@ from flexray.report.contents import Wanted, make_report
 from flexray.report.folders import read_run
 from flexray.report.statistics import with_deviation
 from flexray.run.command import run_command
-from flexray.run.sweep import sweep_table
+from flexray.run.watch.sweep import sweep_table
 
 
 def test_a_sweep_leaves_a_folder_per_job_and_ends_with_a_table(

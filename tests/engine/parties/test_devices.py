@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from flexray.config.devices import described
+from flexray.config.hosts import described_computes
 from flexray.config.job import Job
 from flexray.core.errors import UserError
 from flexray.core.messages import Ended, EvalRecord, RoundRecord
@@ -184,7 +184,7 @@ HALF = "cluster.gpus_per_party=[0.5,0.5,0,0]"
 )
 @pytest.mark.usefixtures("gpu")
 def test_who_has_a_share_computes_on_the_gpu(compose_job: Compose, overrides: list[str], expected: str | None) -> None:
-    found = described(compose_job("dtype=float32", *overrides).experiment)
+    found = described_computes(compose_job("dtype=float32", *overrides).experiment)
     names = ("upper_left", "upper_right", "lower_left", "lower_right", "server")
     mixed = dict(zip(names, ("cuda", "cuda", "cpu", "cpu", "cuda"), strict=True))
     assert found == {"device": expected or mixed, "precision": "fp32"}
@@ -193,9 +193,9 @@ def test_who_has_a_share_computes_on_the_gpu(compose_job: Compose, overrides: li
 def test_auto_without_a_gpu_is_the_cpu_and_tf32_is_for_gpus(compose_job: Compose, gpu: pytest.MonkeyPatch) -> None:
     on_gpu = compose_job("dtype=float32", "cluster=local", "cluster.gpus_per_party=0.2", "precision=tf32").experiment
     tf32 = dict.fromkeys(on_gpu.names, "tf32")
-    assert described(on_gpu)["precision"] == {**tf32, "server": "fp32"}
+    assert described_computes(on_gpu)["precision"] == {**tf32, "server": "fp32"}
     gpu.setattr(torch.cuda, "is_available", lambda: False)
-    assert described(compose_job("cluster=local", *SHARES).experiment)["device"] == "cpu"
+    assert described_computes(compose_job("cluster=local", *SHARES).experiment)["device"] == "cpu"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from rich.console import Console
 from flexray.run.command import run_command
 from flexray.run.hints import say_how_far
 from flexray.run.mailbox import Mailbox
-from flexray.run.watch.sweep_progress import SweepProgress, count_jobs
+from flexray.run.watch.sweep import SweepProgress, count_jobs
 from flexray.run.watch.terminal import ProgressObserver
 from helpers.records import ROUND, STARTED
 

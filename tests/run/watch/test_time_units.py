@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from flexray.core.messages import EvalRecord, RoundRecord, Started
-from flexray.run.sweep import sweep_table
+from flexray.run.watch.sweep import sweep_table
 from flexray.run.watch.terminal import ProgressObserver
 
 ROUND = RoundRecord(1, 0.0, 1.25, 1.25, (2, 2), (0.1, 0.1), (0.0, 0.0), 0.0, (1.0, 1.0), 0.5, 0, (), ())

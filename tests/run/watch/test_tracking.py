@@ -14,8 +14,7 @@ import pytest
 
 from flexray.core.messages import Ended, EvalRecord
 from flexray.run.command import run_command
-from flexray.run.watch.cluster_metrics import ClusterMetrics
-from flexray.run.watch.tracking import Tracker, TrackingObserver, waiting_share
+from flexray.run.watch.tracking import ClusterMetrics, Tracker, TrackingObserver, waiting_share
 from helpers.records import ROUND, STARTED, TURN
 
 

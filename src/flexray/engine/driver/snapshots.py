@@ -70,7 +70,7 @@ def check_state(state: Mapping[str, Any], kinds: Mapping[str, Any], names: Seque
             raise ValueError(f"clock: expected a time of at least 0, got {watch.now}")
 
 
-def check_limits(since: Snapshot, rounds: int | None, max_time: float | None) -> None:
+def check_not_passed(since: Snapshot, rounds: int | None, max_time: float | None) -> None:
     """Refuse limits that were passed already."""
     if rounds is not None and rounds < since.round:
         raise ConfigError(f"rounds: the run is to end after {rounds} rounds, but it has {since.round} already")
