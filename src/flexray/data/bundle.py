@@ -8,7 +8,6 @@ Shapes: n = samples of a split.
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,21 +19,17 @@ import numpy.typing as npt
 import torch
 
 from flexray.core.errors import ConfigError, DataError, near_match
-from flexray.core.files import open_array
-from flexray.data.base import (
-    SPLITS,
-    Array,
-    ArrayFeatures,
-    Dataset,
-    Features,
-    Fitted,
-    IdArray,
-    Outline,
-    SavedModel,
-    Split,
+from flexray.data.base import SPLITS, Array, ArrayFeatures, Features, Fitted, FittedDataset, IdArray, Outline, Split
+from flexray.data.checks import (
+    check_features,
+    check_party_name,
+    check_path,
+    check_split,
+    check_task,
+    name_list,
+    open_rows,
 )
-from flexray.data.checks import check_features, check_party_name, check_path, check_split, check_task, name_list
-from flexray.data.rows import blocks, fit_scaling, make_task, numbered, row_of_ids
+from flexray.data.rows import blocks, draw_rows, fit_scaling, make_task, numbered, row_of_ids
 from flexray.tasks import LabelArray, Loss, Task
 
 LAYOUT = "expected a folder with train/NAME.npy and test/NAME.npy (one array per party) and a labels.npy in both"
@@ -43,7 +38,7 @@ SCALES = ("none", "unit", "standard")
 
 
 @dataclass
-class Bundle(Dataset):
+class Bundle(FittedDataset):
     """A folder of ``.npy`` files; features stay on disk, memory-mapped.
 
     Args:
@@ -76,9 +71,6 @@ class Bundle(Dataset):
         if self.scale not in SCALES:
             raise ConfigError(f"dataset.scale: unknown '{self.scale}'{near_match(str(self.scale), SCALES)}")
         self._root = Path(self.path)
-        self._fitted: dict[str, Fitted] = {}
-        self._predicts = False
-        self._classes: tuple[str, ...] = ()
         check_task(self.loss, self.num_outputs)
         check_split(self.val_fraction, self.split_seed)
         if self.parties is not None:
@@ -87,7 +79,7 @@ class Bundle(Dataset):
                 check_party_name(name, "dataset.parties")
 
     def outline(self) -> Outline:
-        """Read names, sizes and task from the headers of the files; of the labels alone the content."""
+        """Read names, sizes and task from the headers of the features' files and from the labels."""
         counted, names = self._counted(), self._party_names()
         for name in names:
             self._check_rows(self._party_arrays(name), name, counted)
@@ -95,15 +87,8 @@ class Bundle(Dataset):
         sizes = {split: len(array) if rows is None else len(rows) for split, array, rows in self._cut(counted)}
         return Outline(names, sizes, self._task(self._given_labels()), "files")
 
-    def for_prediction(self, model: SavedModel) -> Bundle:
-        """Return this dataset for a saved model; a split without ``labels.npy`` then has no labels."""
-        again = copy.copy(self)
-        again._predicts, again.num_outputs = True, self.num_outputs or model.num_outputs
-        again._classes = model.classes
-        return again
-
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
-        """Map the arrays of one party, after one pass over them that looks for NaN and infinity."""
+        """Map the arrays of one party, after a pass over them in search of NaN and infinity."""
         name = self._party_names()[party]
         arrays = self._party_arrays(name)
         for split, array in arrays.items():
@@ -113,7 +98,7 @@ class Bundle(Dataset):
         return {split: ArrayFeatures(array, dtype, rows, fitted, scaling) for split, array, rows in cut}
 
     def _scaling(self, name: str, train: tuple[Split, Array, IdArray | None]) -> tuple[Fitted, Scaling | None]:
-        """Return what the features of a party are fitted to, and what to subtract and to divide by."""
+        """Return the fitted scaling of a party, if any, and (shift, divisor) of its features."""
         _, array, rows = train
         if self.scale == "none":
             return {}, None
@@ -126,12 +111,6 @@ class Bundle(Dataset):
                 f"{file}: expected uint8 or another unsigned type for dataset.scale=unit, got {array.dtype}"
             )
         return {}, (0.0, float(np.iinfo(array.dtype).max))
-
-    def with_fitted(self, fitted: Mapping[str, Fitted]) -> Bundle:
-        """Return this dataset with the scaling of an earlier run."""
-        again = copy.copy(self)
-        again._fitted = {name: fitted[name] for name in self._party_names()} if self.scale == "standard" else {}
-        return again
 
     def labels(self) -> Mapping[Split, LabelArray]:
         """Load the labels, and refuse IDs that occur twice in a split."""
@@ -160,7 +139,7 @@ class Bundle(Dataset):
         return task.check_labels(numbered(labels_n, task, where), where)
 
     def _task(self, labels: Mapping[Split, Array]) -> Task:
-        if self._predicts and not labels and self.loss == "cross_entropy" and self.num_outputs is None:
+        if self._saved and not labels and self.loss == "cross_entropy" and self.num_outputs is None:
             raise ConfigError("dataset.num_outputs: expected the number of classes, which data without labels lacks")
         where = f"{self._root}: labels.npy"
         return make_task(self.loss, self.num_outputs, *labels.values(), where=where, classes=self._classes)
@@ -182,12 +161,12 @@ class Bundle(Dataset):
         return SPLITS
 
     def _open_all(self, name: str) -> dict[Split, Array]:
-        return {split: _open(self._file(split, name)) for split in self._stored()}
+        return {split: open_rows(self._file(split, name)) for split in self._stored()}
 
     def _given_labels(self) -> dict[Split, Array]:
         """Map the labels: of all splits, or for a prediction of those that have any."""
         files = {split: self._file(split, "labels") for split in self._stored()}
-        return {split: _open(file) for split, file in files.items() if not self._predicts or os.path.exists(file)}
+        return {split: open_rows(file) for split, file in files.items() if not self._saved or os.path.exists(file)}
 
     def _counted(self) -> dict[Split, Array]:
         """Return arrays with one row per sample of each split: the labels or, without, the first party's features."""
@@ -197,7 +176,7 @@ class Bundle(Dataset):
 
     def _given_ids(self) -> dict[Split, Array]:
         files = {split: self._file(split, "ids") for split in self._stored()}
-        return {split: _open(file) for split, file in files.items() if os.path.exists(file)}
+        return {split: open_rows(file) for split, file in files.items() if os.path.exists(file)}
 
     def _party_names(self) -> tuple[str, ...]:
         """Return the parties' names; every split must have a file of each."""
@@ -249,27 +228,18 @@ class Bundle(Dataset):
         """Yield every split with the stored array that it is taken from and its rows there (None: all of them)."""
         train, val, rows = stored["train"], stored.get("val"), None
         if val is None:
-            order = np.random.Generator(np.random.PCG64(self.split_seed)).permutation(len(train))
-            vals = round(len(train) * self.val_fraction)
-            if vals == len(train):
+            val_rows, rest = draw_rows(len(train), self.split_seed, round(len(train) * self.val_fraction))
+            if not len(rest):
                 raise DataError(
-                    f"{self._root / 'train'}: {vals} rows with val_fraction={self.val_fraction:g}"
+                    f"{self._root / 'train'}: {len(train)} rows with val_fraction={self.val_fraction:g}"
                     " leave no training samples"
                 )
-            rows = np.sort(order[vals:]) if vals else None
-            yield "val", train, np.sort(order[:vals])
+            rows = rest if len(val_rows) else None
+            yield "val", train, val_rows
         else:
             yield "val", val, None
         yield "train", train, rows
         yield "test", stored["test"], None
-
-
-def _open(file: Path) -> Array:
-    """Map a ``.npy`` file of at least one row."""
-    array = open_array(file, "an array of numbers saved by numpy.save, with one row per sample")
-    if array.ndim == 0 or not len(array):
-        raise DataError(f"{file}: has no rows (shape {array.shape})")
-    return array
 
 
 def _scan(array_n: Array, where: str) -> None:

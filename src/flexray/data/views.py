@@ -1,10 +1,10 @@
-"""Objects seen from several sides, a view to each party: ModelNet40.
+"""Objects seen from several sides, one view per party: ModelNet40.
 
     FOLDER/CLASS/SPLIT/ITEM/view_01.png                        a folder for each object, or
     FOLDER/CLASS/SPLIT/ITEM.obj.shaded_v001.png                all objects in one
-    FOLDER/SPLIT/CLASS/...                                     both of them also in this order
+    FOLDER/SPLIT/CLASS/...                                     either of them, in this order
 
-with ``train`` and ``test`` (or ``val``) for SPLIT. The number at the end of a picture's name is that of its view.
+SPLIT is ``train`` and ``test`` (or ``val``). A picture's name ends with the number of its view.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flexray.core.checks import FEW
+from flexray.core.checks import FEW, MANY, whole
 from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import Split
 from flexray.data.folders import entries, found_in, split_folders
-from flexray.data.picture_data import Listing, PictureData, Sample, check_whole
+from flexray.data.picture_data import Listing, PictureData, Sample
 from flexray.data.stand_in import StandIn
 
 LAYOUT = (
@@ -35,7 +35,7 @@ class Views(PictureData):
     """Parties hold one view each of every object, and read no other.
 
     Args:
-        views: How many views there are; there must be no other number of them.
+        views: Number of views; every object must have as many.
         num_classes: Classes of the stand-in.
 
     Raises:
@@ -43,12 +43,12 @@ class Views(PictureData):
     """
 
     views: int = 12
-    num_classes: int = 40
+    num_classes: int | None = 40
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("views", self.views, 1, FEW)
-        check_whole("num_classes", self.num_classes, 2)
+        whole("dataset.views", self.views, 1, FEW)
+        whole("dataset.num_classes", self.num_classes, 2, MANY)
         self._numbers: tuple[int, ...] = ()
 
     def _all_parties(self) -> tuple[str, ...]:
@@ -62,11 +62,8 @@ class Views(PictureData):
     def _picture(self, place: int) -> int:
         return place
 
-    def _classes(self) -> int:
-        return self.num_classes
-
     def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
-        return StandIn(split, samples, self._classes(), self._size, first=place, channels=self.channels)
+        return StandIn(split, samples, self._synthetic_classes, self._size, first=place, channels=self.channels)
 
     def _list(self, root: Path) -> Listing:
         classes, folders = class_folders(root)
@@ -83,7 +80,7 @@ class Views(PictureData):
         }  # fmt: skip
 
     def _check_views(self, items: Sequence[tuple[Path, Item]]) -> tuple[int, ...]:
-        """Return the numbers of the views; every object must have them all, and there must be as many as parties."""
+        """Return the numbers of the views; every object must have all of them, as many as there are parties."""
         numbers = sorted(set().union(*(views for _, (_, views) in items)))
         if len(numbers) > self.views:
             extra = numbers[self.views]
@@ -141,7 +138,7 @@ def _items(folder: Path) -> Iterator[Item]:
 
 
 def _add(items: dict[str, dict[int, str]], item: str | None, file: str) -> None:
-    """Take a picture in; without ``item``, the object's name is what comes before the view's number."""
+    """Add a picture; without ``item``, the object's name is the part of the file's name before the view's number."""
     stem = os.path.splitext(os.path.basename(file))[0]
     match = NUMBER.search(stem)
     if match is None:
