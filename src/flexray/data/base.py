@@ -33,7 +33,7 @@ Fitted = dict[str, Array]
 
 @dataclass(frozen=True)
 class Outline:
-    """A dataset's names, sizes and task, known before any feature is read.
+    """Names, sizes and task of a dataset, read before any feature.
 
     Args:
         parties: Names of the K parties, in order; letters, digits and ``_`` only, and none of ids, labels, server.
@@ -85,7 +85,10 @@ class SavedModel:
 
 
 class Dataset(ABC):
-    """Features of all parties and the labels, split into train, val and test."""
+    """Features of all parties and the labels, split into train, val and test.
+
+    The constructors of flexray's own datasets raise ConfigError for arguments out of range.
+    """
 
     @abstractmethod
     def outline(self) -> Outline:

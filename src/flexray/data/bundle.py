@@ -44,16 +44,13 @@ class Bundle(FittedDataset):
     Args:
         path: The folder.
         loss: ``cross_entropy``, ``l1`` or ``mse``.
-        num_outputs: Number of classes, 0 .. num_outputs-1; by default as many as there are labels in all splits, and
-            numbers with gaps between them become 0, 1, ... in their order.
+        num_outputs: Number of classes, 0 .. num_outputs-1; by default the number of different labels in all splits,
+            where numbers with gaps become 0, 1, ... in their order.
         val_fraction: Part of the training rows that becomes the validation split, where there is no ``val`` folder.
         split_seed: Draws these rows.
         parties: Which ``NAME.npy`` to use, in this order; by default all, sorted by name.
         scale: ``none``; ``unit`` divides whole numbers by the largest of their type (uint8: 255); ``standard`` gives
-            every feature mean 0 and variance 1 over the training rows, and a feature that is constant there 0.
-
-    Raises:
-        ConfigError: An argument is missing or out of range.
+            every feature mean 0 and variance 1 over the training rows (a constant one becomes 0).
     """
 
     path: str | Path | None = None
@@ -120,7 +117,10 @@ class Bundle(FittedDataset):
                 raise DataError(f"{self._file(split, 'ids')}: expected one ID per row, got shape {ids.shape}")
             row_of_ids(ids.tolist(), str(self._file(split, "ids")))
         task = self._task(stored)
-        checked = {split: self._checked(np.array(a), task, split) for split, a in stored.items()}
+        checked = {}
+        for split, array in stored.items():
+            where = str(self._file(split, "labels"))
+            checked[split] = task.check_labels(numbered(np.array(array), task, where), where)
         result: dict[Split, LabelArray] = {}
         for split, _, rows in self._cut(self._counted()):
             source = split if split in self._stored() else "train"
@@ -133,10 +133,6 @@ class Bundle(FittedDataset):
         ids: dict[Split, Array] = {s: np.arange(len(array)) for s, array in self._counted().items()}
         ids |= self._given_ids()
         return next(np.array(a if rows is None else a[rows]) for part, a, rows in self._cut(ids) if part == split)
-
-    def _checked(self, labels_n: Array, task: Task, split: Split) -> LabelArray:
-        where = str(self._file(split, "labels"))
-        return task.check_labels(numbered(labels_n, task, where), where)
 
     def _task(self, labels: Mapping[Split, Array]) -> Task:
         if self._saved and not labels and self.loss == "cross_entropy" and self.num_outputs is None:
@@ -160,27 +156,27 @@ class Bundle(FittedDataset):
             )
         return SPLITS
 
-    def _open_all(self, name: str) -> dict[Split, Array]:
-        return {split: open_rows(self._file(split, name)) for split in self._stored()}
+    def _open_all(self, name: str, is_optional: bool = False) -> dict[Split, Array]:
+        """Map NAME.npy of every stored split, or with ``is_optional`` of those splits that have it."""
+        files = {split: self._file(split, name) for split in self._stored()}
+        return {split: open_rows(file) for split, file in files.items() if not is_optional or os.path.exists(file)}
 
     def _given_labels(self) -> dict[Split, Array]:
-        """Map the labels: of all splits, or for a prediction of those that have any."""
-        files = {split: self._file(split, "labels") for split in self._stored()}
-        return {split: open_rows(file) for split, file in files.items() if not self._saved or os.path.exists(file)}
+        return self._open_all("labels", is_optional=self._saved is not None)
+
+    def _given_ids(self) -> dict[Split, Array]:
+        return self._open_all("ids", is_optional=True)
 
     def _counted(self) -> dict[Split, Array]:
-        """Return arrays with one row per sample of each split: the labels or, without, the first party's features."""
+        """Return arrays with a row per sample of each split: the labels or, without, the first party's features."""
         labels = self._given_labels()
         lacking = any(split not in labels for split in self._stored())
         return {**(self._open_all(self._party_names()[0]) if lacking else {}), **labels}
 
-    def _given_ids(self) -> dict[Split, Array]:
-        files = {split: self._file(split, "ids") for split in self._stored()}
-        return {split: open_rows(file) for split, file in files.items() if os.path.exists(file)}
-
     def _party_names(self) -> tuple[str, ...]:
         """Return the parties' names; every split must have a file of each."""
-        found = {split: self._files_of_parties(split) for split in self._stored()}
+        files = {split: (self._root / split).glob("[!.]*.npy") for split in self._stored()}
+        found = {split: {file.stem for file in part} - {"labels", "ids"} for split, part in files.items()}
         known = sorted(set().union(*found.values()))
         names = known if self.parties is None else list(self.parties)
         if not known:
@@ -195,10 +191,6 @@ class Bundle(FittedDataset):
                     raise DataError(f"{self._file(split, name)}: no such file, but party '{name}' has {other}")
             check_party_name(name, str(self._file(holders[0], name)), DataError)
         return tuple(names)
-
-    def _files_of_parties(self, split: Split) -> set[str]:
-        files = (self._root / split).glob("*.npy")
-        return {file.stem for file in files if file.stem not in ("labels", "ids") and not file.name.startswith(".")}
 
     def _party_arrays(self, name: str) -> dict[Split, Array]:
         """Map one party's arrays of all stored splits, their headers checked."""
@@ -225,7 +217,7 @@ class Bundle(FittedDataset):
                 )
 
     def _cut(self, stored: Mapping[Split, Array]) -> Iterator[tuple[Split, Array, IdArray | None]]:
-        """Yield every split with the stored array that it is taken from and its rows there (None: all of them)."""
+        """Yield every split with its stored array and its rows there (None: all)."""
         train, val, rows = stored["train"], stored.get("val"), None
         if val is None:
             val_rows, rest = draw_rows(len(train), self.split_seed, round(len(train) * self.val_fraction))

@@ -29,9 +29,6 @@ class ImageGrid(PictureData):
         grid: (rows, columns) of parts; both must divide ``size``.
         class_list: File with the name of a class folder in each line; text after the name is ignored.
         num_classes: Number of classes drawn by ``seed`` if there are more and no ``class_list`` is given.
-
-    Raises:
-        ConfigError: An argument is out of range.
     """
 
     grid: Sequence[int] = (2, 2)
@@ -63,9 +60,6 @@ class ImageGrid(PictureData):
         height, width = (pixels // parts for pixels, parts in zip(self._size, self._grid, strict=True))
         row, column = divmod(place, self._grid[1])
         return row * height, column * width, height, width
-
-    def _picture(self, place: int) -> int:
-        return 0
 
     def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
         return StandIn(split, samples, self._synthetic_classes, self._size, self._grid, channels=self.channels)

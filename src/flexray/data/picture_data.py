@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,9 +62,6 @@ class PictureData(FittedDataset):
         synthetic_train: Training samples of the stand-in.
         synthetic_test: Test samples of the stand-in.
         num_classes: Classes of the stand-in; None: 100.
-
-    Raises:
-        ConfigError: An argument is out of range.
     """
 
     path: str | Path | None = None
@@ -115,9 +112,9 @@ class PictureData(FittedDataset):
     def _part(self, place: int) -> tuple[int, int, int, int]:
         """Return (top, left, h, w) of the part of its picture that the party in this place sees."""
 
-    @abstractmethod
     def _picture(self, place: int) -> int:
         """Return the number of the sample's picture that the party in this place has."""
+        return 0
 
     @abstractmethod
     def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
@@ -134,8 +131,10 @@ class PictureData(FittedDataset):
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
         """Return one party's pictures, read when they are announced or taken."""
         place = self._all_parties().index(self._names()[party])
+        plain = Look(self._size, self._part(place), middle=self.middle)
+        train = replace(plain, crop_scale=self._crop, flip=True, seed=self.seed) if self.augment else plain
         pictures = {
-            split: Pictures(source, self._look(place, split), self.channels)
+            split: Pictures(source, train if split == "train" else plain, self.channels)
             for split, source in self._sources(place).items()
         }
         reader = Reader(pictures, self.workers, self.batches_ahead)
@@ -143,19 +142,19 @@ class PictureData(FittedDataset):
         return {split: PictureFeatures(split, pictures[split], reader, dtype, normalize) for split in SPLITS}
 
     def labels(self) -> Mapping[Split, LabelArray]:
-        """Return the classes' numbers, in the order of their names."""
+        """Return the numbers of the classes, in the order of their names."""
         if not self.path:
             return {split: np.arange(n) % self._synthetic_classes for split, n in self._synthetic_sizes().items()}
         return {split: np.array([s.label for s in part], dtype=np.int64) for split, part in self._samples().items()}
 
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
-        """Return the samples' names, or numbers of the stand-in's."""
+        """Return the samples' names, or numbers for the stand-in."""
         if not self.path:
             return np.arange(self._synthetic_sizes()[split])
         return np.array([sample.id for sample in self._samples()[split]])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the list of files out: every process makes its own."""
+        """Leave out the list of files, which every process makes itself."""
         return {**self.__dict__, "_listing": None}
 
     def _names(self) -> tuple[str, ...]:
@@ -202,11 +201,6 @@ class PictureData(FittedDataset):
             split: Files([sample.files[which] for sample in samples], self.channels)
             for split, samples in self._samples().items()
         }
-
-    def _look(self, place: int, split: Split) -> Look:
-        if split == "train" and self.augment:
-            return Look(self._size, self._part(place), self._crop, True, self.middle, self.seed)
-        return Look(self._size, self._part(place), middle=self.middle)
 
 
 def renumbered(listing: Listing, known: Sequence[str], root: Path) -> Listing:

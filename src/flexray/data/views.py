@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from flexray.core.checks import FEW, MANY, whole
@@ -37,9 +38,6 @@ class Views(PictureData):
     Args:
         views: Number of views; every object must have as many.
         num_classes: Classes of the stand-in.
-
-    Raises:
-        ConfigError: An argument is out of range.
     """
 
     views: int = 12
@@ -52,7 +50,7 @@ class Views(PictureData):
         self._numbers: tuple[int, ...] = ()
 
     def _all_parties(self) -> tuple[str, ...]:
-        if self.path:
+        if self.path:  # whose listing has the numbers
             self._listed()
         return tuple(f"view_{number:02d}" for number in self._numbers or range(1, self.views + 1))
 
@@ -68,16 +66,19 @@ class Views(PictureData):
     def _list(self, root: Path) -> Listing:
         classes, folders = class_folders(root)
         found = {
-            split: [(name, label, item) for label, name in enumerate(classes) for item in _items(places[label])]
+            split: [(label, item) for label, folder in enumerate(places) for item in _items(folder)]
             for split, places in folders.items()
         }
-        everything = [(folders[split][label], item) for split, part in found.items() for _, label, item in part]
-        self._numbers = self._check_views(everything)
+        self._numbers = self._check_views(
+            [(folders[s][label], item) for s, part in found.items() for label, item in part]
+        )
         return classes, {
-            split: [Sample(f"{name}/{item}", label, tuple(views[n] for n in self._numbers))
-                    for name, label, (item, views) in part]
+            split: [
+                Sample(f"{classes[label]}/{item}", label, tuple(views[n] for n in self._numbers))
+                for label, (item, views) in part
+            ]
             for split, part in found.items()
-        }  # fmt: skip
+        }
 
     def _check_views(self, items: Sequence[tuple[Path, Item]]) -> tuple[int, ...]:
         """Return the numbers of the views; every object must have all of them, as many as there are parties."""
@@ -114,10 +115,9 @@ def class_folders(root: Path) -> tuple[list[str], Mapping[Split, list[Path]]]:
         places = {split: [root / c / name for c in classes] for split, name in splits.items()}
     if not classes:
         raise DataError(f"{root}: {LAYOUT}; {found_in(root)}")
-    for folders in places.values():
-        for folder in folders:
-            if not os.path.isdir(folder):
-                raise DataError(f"{folder}: no such folder, but other classes and splits have one")
+    for folder in chain(*places.values()):
+        if not os.path.isdir(folder):
+            raise DataError(f"{folder}: no such folder, but other classes and splits have one")
     return classes, places
 
 

@@ -6,6 +6,7 @@ Shapes: n = samples of a split, s = steps of all samples together.
 from __future__ import annotations
 
 import logging
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as field_
@@ -25,7 +26,7 @@ from flexray.data.rows import make_task, numbered, scaled
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
 from flexray.data.sentiment.layouts import find_layout
 from flexray.data.sentiment.samples import PARTIES
-from flexray.data.sentiment.standin import stand_in
+from flexray.data.sentiment.standin import StandIn
 from flexray.data.sentiment.store import Store, open_store
 from flexray.data.sentiment.tokens import check_bert, check_tokens, tokenize
 from flexray.tasks import LabelArray, Loss, Task
@@ -56,9 +57,6 @@ class Sentiment(FittedDataset):
         standardize: Scale video, audio and text features to mean 0 and variance 1 over the training samples.
         split_seed: Draws the stand-in.
         standin: Arguments of :class:`flexray.data.sentiment.standin.StandIn`.
-
-    Raises:
-        ConfigError: An argument is out of range.
     """
 
     path: str | Path | None = None
@@ -87,7 +85,11 @@ class Sentiment(FittedDataset):
             raise ConfigError(f"dataset.bert: expected a model's name or folder, got {self.bert!r}")
         if self.path is None and self.loss == "cross_entropy":
             raise ConfigError("dataset.loss: the stand-in's labels are numbers; expected l1 or mse, got cross_entropy")
-        self._standin = stand_in(self.standin, self.split_seed)
+        try:
+            self._standin = StandIn(**self.standin, seed=self.split_seed)
+        except TypeError as error:
+            expected = "expected train, val, test, steps, video, audio"
+            raise ConfigError(f"dataset.standin: {expected}, got {reprlib.repr(self.standin)}") from error
 
     def outline(self) -> Outline:
         """Return names, sizes and task; the first use cleans and stores the data."""

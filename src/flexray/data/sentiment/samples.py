@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,40 +64,29 @@ class Samples:
 Splits = dict[Split, Samples]
 
 
-@dataclass
-class Joined:
-    """One split with all modalities of every sample.
+def join(samples: Samples) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
+    """Match the modalities by ID; all-zero samples count as lacking.
 
-    Args:
-        rows: ``labels`` or a modality -> row there of every kept sample.
-        dropped: Modality -> IDs of the samples that it lacks, which are left out.
-    """
-
-    rows: dict[str, list[int]]
-    dropped: dict[str, list[str]] = field(default_factory=dict)
-
-
-def join(samples: Samples) -> Joined:
-    """Match the modalities by ID and leave out samples that one of them lacks; all-zero ones count as lacking.
+    Returns:
+        ``labels`` or a modality -> its rows of the samples that have all modalities, and modality -> IDs that it lacks.
 
     Raises:
         DataError: An ID occurs twice, or no sample has all modalities.
     """
     row_of = {name: _rows(m.ids, m.where) for name, m in samples.modalities.items()}
-    label_rows = _rows(samples.ids, samples.where)
-    joined = Joined({name: [] for name in ("labels", *row_of)})
-    for sample, label_row in label_rows.items():
-        places = {name: rows.get(sample) for name, rows in row_of.items()}
-        missing = [name for name, row in places.items() if row is None or samples.modalities[name].is_missing(row)]
-        for name in missing:
-            joined.dropped.setdefault(name, []).append(sample)
-        if not missing:
-            joined.rows["labels"].append(label_row)
-            for name, row in places.items():
-                joined.rows[name].append(row or 0)
-    if not joined.rows["labels"]:
+    rows: dict[str, list[int]] = {name: [] for name in ("labels", *row_of)}
+    dropped: dict[str, list[str]] = {}
+    for sample, label_row in _rows(samples.ids, samples.where).items():
+        places = {name: own[sample] for name, own in row_of.items() if sample in own}
+        lacking = [n for n in row_of if n not in places or samples.modalities[n].is_missing(places[n])]
+        for name in lacking:
+            dropped.setdefault(name, []).append(sample)
+        if not lacking:
+            for name, row in {"labels": label_row, **places}.items():
+                rows[name].append(row)
+    if not rows["labels"]:
         raise DataError(f"{samples.where}: no sample has all of {', '.join(samples.modalities)}")
-    return joined
+    return rows, dropped
 
 
 def _rows(ids: Sequence[str], where: str) -> dict[str, int]:

@@ -9,8 +9,6 @@ Shapes: n = samples of all splits, t = steps, d = features of a step.
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +16,6 @@ import numpy as np
 import torch
 
 from flexray.core.checks import FEW, MANY, whole
-from flexray.core.errors import ConfigError
 from flexray.core.seeds import generator
 from flexray.data.base import SPLITS, Array, IdArray, Split
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
@@ -126,13 +123,3 @@ class StandIn:
             result.append((split, slice(start, start + int(lengths.sum())), lengths))
             start += int(lengths.sum())
         return result
-
-
-def stand_in(given: Mapping[str, Any], seed: int) -> StandIn:
-    """Return the stand-in that ``dataset.standin`` describes."""
-    try:
-        return StandIn(**given, seed=seed)
-    except TypeError as error:
-        raise ConfigError(
-            f"dataset.standin: expected train, val, test, steps, video, audio, got {reprlib.repr(given)}"
-        ) from error

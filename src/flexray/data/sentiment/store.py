@@ -29,10 +29,10 @@ import numpy as np
 from flexray.core.conforming import conforms
 from flexray.core.errors import DataError
 from flexray.core.files import check_file, open_array
-from flexray.data.base import Array, Fitted, IdArray, Split
+from flexray.data.base import Array, Fitted, Split
 from flexray.data.rows import fit_scaling
 from flexray.data.sentiment.layouts import Layout
-from flexray.data.sentiment.samples import PARTIES, Joined, Modality, Samples, join
+from flexray.data.sentiment.samples import PARTIES, Samples, join
 
 log = logging.getLogger("flexray")
 
@@ -90,9 +90,7 @@ def open_store(layout: Layout, cache: Path, salt: str) -> Store:
     if os.path.exists(folder):
         log.warning("dataset.cache: %s is damaged, so it is made again", folder)
     _make(layout, folder)
-    if store := _opened(folder):
-        return store
-    raise DataError(f"dataset.cache: {folder}: cannot be read; expected a folder that this run has just written")
+    return Store(folder, _json(folder / "report.json"))
 
 
 def _opened(folder: Path) -> Store | None:
@@ -147,7 +145,10 @@ def _make(layout: Layout, folder: Path) -> None:
             _write_split(draft / split, samples, report, split)
         for name, kind in report["kinds"].items():
             if kind in ("steps", "flat"):
-                _write_scaling(draft, name)
+                array = open_array(draft / "train" / f"{name}.npy")
+                cuts = np.array_split(np.arange(len(array)), max(1, array.nbytes // 2**26))
+                for key, values in fit_scaling(array, cuts=cuts).items():
+                    np.save(draft / f"{name}_{key}.npy", values)
         (draft / "report.json").write_text(json.dumps(report), encoding="utf-8")
         if _opened(folder) is None:  # there may be a damaged one
             shutil.rmtree(folder, ignore_errors=True)
@@ -161,21 +162,24 @@ def _make(layout: Layout, folder: Path) -> None:
 
 def _write_split(folder: Path, samples: Samples, report: dict[str, Any], split: Split) -> None:
     folder.mkdir()
-    joined = join(samples)
-    rows = joined.rows["labels"]
-    np.save(folder / "labels.npy", _labels(samples, rows))
+    rows, report["dropped"][split] = join(samples)
+    np.save(folder / "labels.npy", _labels(samples, rows["labels"]))
     report["where"][split] = {"labels": samples.where} | {name: m.where for name, m in samples.modalities.items()}
-    np.save(folder / "ids.npy", np.array([samples.ids[row] for row in rows]))
-    report["sizes"][split] = len(rows)
-    report["dropped"][split] = joined.dropped
+    np.save(folder / "ids.npy", np.array([samples.ids[row] for row in rows["labels"]]))
+    report["sizes"][split] = len(rows["labels"])
     for name, modality in samples.modalities.items():
         if report["kinds"].setdefault(name, modality.kind) != modality.kind:
             raise DataError(f"{modality.where}: holds {modality.kind}, but the split before it {report['kinds'][name]}")
+        kept = {row: modality.samples[row] for row in rows[name]}
         if modality.kind in ("steps", "flat"):
-            kept = joined.rows[name]
-            first = [modality.where, modality.samples[kept[0]].shape[-1]]
-            _check_widths(modality, kept, report["widths"].setdefault(name, first))
-        replaced = _write(folder, name, modality, joined)
+            widths = {row: sample.shape[-1] for row, sample in kept.items()}
+            first = [modality.where, next(iter(widths.values()))]
+            where, width = report["widths"].setdefault(name, first)
+            for row, found in widths.items():
+                if found != width:
+                    told = f"sample {row} has {found} features, but the first of {where} {width}"
+                    raise DataError(f"{modality.where}: {told}")
+        replaced = _write(folder, name, modality.kind, list(kept.values()))
         report["replaced"][name] = report["replaced"].get(name, 0) + replaced
 
 
@@ -195,36 +199,17 @@ def _labels(samples: Samples, rows: list[int]) -> Array:
     return np.array(numbers)
 
 
-def _write(folder: Path, name: str, modality: Modality, joined: Joined) -> int:
+def _write(folder: Path, name: str, kind: str, samples: list[Any]) -> int:
     """Write one modality with 0 for NaN and infinity; return the number of these."""
-    kept = [modality.samples[row] for row in joined.rows[name]]
-    if modality.kind == "sentences":
-        (folder / "text.json").write_text(json.dumps(kept), encoding="utf-8")
+    if kind == "sentences":
+        (folder / "text.json").write_text(json.dumps(samples), encoding="utf-8")
         return 0
-    if modality.kind != "flat":
-        lengths: IdArray = np.array([len(sample) for sample in kept], dtype=np.int64)
-        np.save(folder / f"{name}_lengths.npy", lengths)
+    if kind != "flat":
+        np.save(folder / f"{name}_lengths.npy", np.array([len(sample) for sample in samples], dtype=np.int64))
     with np.errstate(over="ignore"):
-        joint = np.array(kept) if modality.kind == "flat" else np.concatenate(kept)
-        array = joint.astype(np.int64 if modality.kind == "tokens" else np.float32)
+        joint = np.array(samples) if kind == "flat" else np.concatenate(samples)
+        array = joint.astype(np.int64 if kind == "tokens" else np.float32)
     bad = ~np.isfinite(array)
     array[bad] = 0
     np.save(folder / f"{name}.npy", array)
     return int(bad.sum())
-
-
-def _check_widths(modality: Modality, rows: list[int], known: list[Any]) -> None:
-    """Refuse samples with another number of features than the first one; ``known`` has its place and number."""
-    where, width = known
-    for row in rows:
-        found = modality.samples[row].shape[-1]
-        if found != width:
-            raise DataError(f"{modality.where}: sample {row} has {found} features, but the first of {where} {width}")
-
-
-def _write_scaling(folder: Path, name: str) -> None:
-    """Write mean and deviation of the training samples' steps."""
-    array = open_array(folder / "train" / f"{name}.npy")
-    cuts = np.array_split(np.arange(len(array)), max(1, array.nbytes // 2**26))
-    for key, values in fit_scaling(array, cuts=cuts).items():
-        np.save(folder / f"{name}_{key}.npy", values)
