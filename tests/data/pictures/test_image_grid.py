@@ -253,7 +253,6 @@ def test_pixels_of_more_than_8_bits_are_refused(tmp_path):
         ({"augment": "yes"}, ["dataset.augment: expected true or false"]),
         ({"workers": -1}, ["dataset.workers: expected a whole number of at least 0"]),
         ({"batches_ahead": 1.5}, ["dataset.batches_ahead: expected a whole"]),
-        ({"worker_kind": "process"}, ["dataset.worker_kind: unknown 'process'; did you mean 'processes'?"]),
         ({"synthetic_train": 1}, ["dataset.synthetic_train: expected"]),
         ({"parties": ["upper_lft"]}, ["dataset.parties: there is no party 'upper_lft'; did you mean 'upper_left'?"]),
         ({"class_list": "/nowhere.txt"}, ["/nowhere.txt: no such file"]),
