@@ -9,7 +9,7 @@ import pytest
 from flexray.core.errors import DataError
 from flexray.core.speeds import local_iterations
 from flexray.traces import parquet as trace_parquet
-from flexray.traces.native import TraceWriter
+from flexray.traces.parquet import TraceWriter
 from flexray.traces.reading import read_trace, shipped_traces, trace_info
 from helpers.trace_files import close, native, text
 
