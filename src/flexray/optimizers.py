@@ -1,4 +1,4 @@
-"""Local optimizers and the weights that they put on gradients (SPEC 3; paper, Section IV).
+"""Local optimizers and the weights they put on gradients (paper, Section IV; docs/algorithms.md, Local optimizers).
 
 A local optimizer turns the gradients g_0 .. g_{tau-1} of one round into a move that can be written as:
 
@@ -154,7 +154,7 @@ class TorchOptimizer(LocalOptimizer):
 
     Args:
         name: Class name in ``torch.optim`` (``Adam``) or a full import path.
-        keep_state: Keep moments from one round to the next. The default starts each round afresh, as SPEC 2 asks.
+        keep_state: Keep moments from one round to the next. The default starts each round afresh, as the paper does.
         options: Further arguments of the class, without ``lr``; None leaves one to the class.
     """
 

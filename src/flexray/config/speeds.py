@@ -1,4 +1,4 @@
-"""From ``speeds`` and ``timeout`` of the configuration to speeds on the virtual clock (SPEC 5)."""
+"""From ``speeds`` and ``timeout`` of the configuration to speeds on the virtual clock (docs/algorithms.md, Speeds)."""
 
 from __future__ import annotations
 

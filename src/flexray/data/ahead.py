@@ -1,4 +1,4 @@
-"""The next batches of big data, read while the party computes (SPEC 2: batches are known ahead).
+"""The next batches of big data, read while the party computes: batches are known ahead.
 
 Threads do it, or worker processes of torch's DataLoader. Decoding and resizing a picture leaves Python's lock free, so
 threads read pictures as fast as processes, and a party neither starts others nor needs shared memory. Processes are for

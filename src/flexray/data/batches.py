@@ -1,4 +1,4 @@
-"""Mini-batches drawn from one seed that every party knows, so that nothing else is exchanged (SPEC 2).
+"""Mini-batches drawn from one seed that every party knows, so that nothing else is exchanged.
 
 Shapes: b = samples of a batch.
 """

@@ -1,4 +1,4 @@
-"""Speeds that follow a trace: each participant is throttled as one machine of it was (SPEC 5).
+"""Speeds that follow a trace: each participant is throttled as one machine of it was (docs/algorithms.md, Speeds).
 
 Shapes: k = participants, the parties 1..K and then the server; t = samples.
 """

@@ -1,4 +1,4 @@
-"""``summary.json``: what a run was and what came out (SPEC 11)."""
+"""``summary.json``: what a run was and what came out (docs/algorithms.md, Columns and metrics)."""
 
 from __future__ import annotations
 
