@@ -1,4 +1,4 @@
-"""Adaptive against static learning rates (SPEC 4), parties throttled by a trace: time to the target of both.
+"""Adaptive against static learning rates, parties throttled by a trace: time to the target of both.
 
 ``python experiments/adaptive_vs_static.py OUT --trace synthetic64 dataset=digits`` runs both once per published
 seed in this process, prints their times to the target and the ratio, and draws rates and local iterations of the first

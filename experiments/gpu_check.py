@@ -1,4 +1,4 @@
-"""What a GPU makes of flexray: twelve ResNet50 parties on one card, and whether its losses are those of the CPU.
+"""Twelve ResNet50 parties on one GPU: seconds, memory, and whether its losses are those of the CPU.
 
 ``python experiments/gpu_check.py`` prints, for fp32, tf32 and bf16, the seconds of a round and the peak memory, after a
 round that warms up, and how far the losses of a tiny case are from the CPU's in fp32; it exits with 1 if any is farther

@@ -44,7 +44,7 @@ FLAG = "FLEXRAY_KILLS_FLAG"
 
 
 class DiesWhileSaved(MLP):
-    """The usual model, whose process is killed while its state is read, once, when a file says so."""
+    """The default model, which kills its process once while its state is read, if a flag file is there."""
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Return the state, or die."""
@@ -56,7 +56,7 @@ class DiesWhileSaved(MLP):
 
 
 class TwoNodes:
-    """A Ray cluster of two nodes on this machine; the second can be lost and is there again for the next run.
+    """A Ray cluster of two nodes on this machine; the second can be killed and is started again for the next run.
 
     Args:
         folder: Where Ray puts files and sockets: a short path.
@@ -122,9 +122,9 @@ class Killer(Observer):
     """Strikes when a round is reported.
 
     Args:
-        what: Whom: a key of TARGETS.
-        number: In which round.
-        draw: Chooses among several.
+        what: A key of TARGETS.
+        number: The round.
+        draw: Picks one of several.
         flag: The file that tells a model to die while it is saved.
         lose_node: Kills a node.
     """

@@ -32,7 +32,7 @@ from flexray.run.watch.timeline import TimelineObserver
 
 
 class StartWatch(Observer):
-    """Knows when the rounds began."""
+    """Records when the rounds begin."""
 
     def __init__(self) -> None:
         self.began = (0.0, 0.0)

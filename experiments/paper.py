@@ -177,7 +177,7 @@ def make_report(name: str, dataset: str, cells: Sequence[Cell], folder: Path) ->
 
 
 def read_cell(cell: Cell) -> Run:
-    """Return a cell's run; it may have been made for another experiment, where its timeout went without saying."""
+    """Return a cell's run, with its timeout, which the experiment that it was made for may have left to the default."""
     run = read_run(cell.folder, f"{cell.folder.parent.name}/{cell.folder.name}")
     if run.status == DAMAGED:
         raise ConfigError(f"{run.folder}: {run.fault}; remove the folder to run it again")
@@ -193,7 +193,7 @@ def _views(run: Run, comm: Sequence[float]) -> list[Run]:
 
 
 def _both_accounts(runs: Sequence[Run]) -> list[Run]:
-    """Return runs as they are, and as the paper's Table IV counts: every round as long as with the least timeout."""
+    """Return runs as they are, and as the paper's Table IV counts: all rounds as long as with the shortest timeout."""
     least: dict[str, tuple[float, float]] = {}
     for run in runs:
         if run.series is not None and run.length:

@@ -67,7 +67,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run: its exit status, CPU seconds, and the last line that it said of a fault."""
+    """The outcome of a run: its exit status, CPU seconds, and the last line of its error."""
 
     exit_status: int
     cpu_s: float
@@ -136,7 +136,7 @@ def compose(words: Sequence[str]) -> DictConfig:
 
 @cache
 def identity(words: tuple[str, ...]) -> tuple[str, int]:
-    """Return ``algorithm-digest`` of a configuration, but for what cannot change its numbers, and its seed."""
+    """Return ``algorithm-digest`` of a configuration, without keys that cannot change its numbers, and its seed."""
     composed = compose(words)
     choices = composed.hydra.runtime.choices
     del composed.hydra
@@ -177,7 +177,7 @@ def run_all(cells: Sequence[Cell], jobs: int) -> dict[Path, str]:
 
 @contextlib.contextmanager
 def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Yield processes that end with this one, and that end their runs early if this one is told to end."""
+    """Yield processes that end with this one, and stop their runs early if this one is asked to end."""
     spawn = multiprocessing.get_context("spawn")
     stopping = spawn.Event()
 
@@ -206,7 +206,7 @@ _stopping: Event | None = None
 
 
 def _begin_worker(stopping: Event) -> None:
-    """Leave the terminal's signals to the parent, which hands them on, and end when it is gone, however that came."""
+    """Leave the terminal's signals to the parent, which forwards them, and end when the parent is gone."""
     global _stopping
     _stopping = stopping
     os.setpgid(0, 0)

@@ -3,7 +3,7 @@
 ``python experiments/throttle.py`` runs two parties in Ray processes of their own. A trace lets both change together
 between c and 0 every few seconds, so that a machine that gets busier or idler meanwhile does not count: for each c,
 ``--seconds`` at c against as many at 0. It prints the share, the wanted 1 - c and the difference, with local iterations
-that are much shorter than the timeout and with such that are longer, and how busy the machine was.
+that are much shorter than the timeout and with longer ones, and how busy the machine was.
 
 "of computing" is the same share of the time spent in local iterations. On a busy machine it is what the throttle can
 hold: others then compute during the rests, and a throttled party's iterations are quicker than those of an unthrottled.
@@ -80,7 +80,7 @@ def write_data(folder: Path) -> None:
 
 
 def write_trace(folder: Path, c: float, step_s: int) -> Path:
-    """Write a trace of two samples, c and 0, for both parties; the server's machine is idle but for a little."""
+    """Write a trace of two samples, c and 0, for both parties; the server's machine is almost idle."""
     table, path = folder / "trace.csv", folder / f"trace-{c}.parquet"
     table.write_text(f"time,a,b,server\n0,{c},{c},0.001\n{step_s},0,0,0.001\n", encoding="utf-8")
     with contextlib.redirect_stdout(io.StringIO()):

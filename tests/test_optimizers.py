@@ -1,4 +1,4 @@
-"""SPEC 3: theta^tau - theta^0 = -eta sum_t w_t g_t from recorded gradients; closed forms; torch's own optimizers."""
+"""Local optimizers: theta^tau - theta^0 = -eta sum_t w_t g_t of recorded gradients; closed forms; torch's own."""
 
 from __future__ import annotations
 

@@ -66,18 +66,6 @@ def test_the_two_commands_are_those_of_the_makefile() -> None:
     assert re.search(r"^test: ", makefile, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", TEXTS[page]):
-        name, _, anchor = link.partition("#")
-        target = (page.parent / name).resolve() if name else page
-        assert target.exists(), link
-        titles = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), flags=re.MULTILINE) if anchor else []
-        assert not anchor or anchor in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles], (
-            link
-        )
-
-
 def test_every_guide_is_linked_from_the_readme() -> None:
     for page in PAGES[1:]:
         assert f"](docs/{page.name})" in TEXTS[PAGES[0]]

@@ -1,4 +1,4 @@
-"""Local optimizers and the weights that they put on gradients (paper, Section IV).
+"""Local optimizers and the weights they put on gradients (paper, Section IV; docs/algorithms.md, Local optimizers).
 
 A local optimizer turns the gradients g_0 .. g_{tau-1} of one round into the move
 

@@ -1,4 +1,4 @@
-"""From utilization to local iterations and unit times (SPEC 5)."""
+"""From utilization to local iterations and unit times."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from flexray.config.speeds import build_speeds
 from flexray.core.errors import ConfigError
 from flexray.core.speeds import GOOGLE_MEANS, FixedSpeeds, clip, equal_groups, google_means, local_iterations, unit_time
 
-SPEC_MEANS = [0.3638092, 0.17014983, 0.14333789, 0.33265191, 0.17415424, 0.06804619, 0.14446286, 0.29251583,
+PUBLISHED_MEANS = [0.3638092, 0.17014983, 0.14333789, 0.33265191, 0.17415424, 0.06804619, 0.14446286, 0.29251583,
               0.2207424, 0.12800219, 0.27062089, 0.13972783, 0.30291598]  # fmt: skip
-SPEC_TAU = [12, 16, 17, 13, 16, 18, 17, 14, 15, 17, 14, 17, 13]
+PUBLISHED_TAU = [12, 16, 17, 13, 16, 18, 17, 14, 15, 17, 14, 17, 13]
 
 
 def names(num_parties: int) -> list[str]:
@@ -83,14 +83,14 @@ def test_unit_times():
 
 
 def test_average_google_speeds():
-    assert list(GOOGLE_MEANS) == SPEC_MEANS
-    assert [local_iterations(20, 1.0, c) for c in google_means(12)] == SPEC_TAU
-    assert list(google_means(3)) == [*SPEC_MEANS[:3], SPEC_MEANS[12]]
-    assert list(google_means(14)) == [*SPEC_MEANS[:12], *SPEC_MEANS[:2], SPEC_MEANS[12]]
+    assert list(GOOGLE_MEANS) == PUBLISHED_MEANS
+    assert [local_iterations(20, 1.0, c) for c in google_means(12)] == PUBLISHED_TAU
+    assert list(google_means(3)) == [*PUBLISHED_MEANS[:3], PUBLISHED_MEANS[12]]
+    assert list(google_means(14)) == [*PUBLISHED_MEANS[:12], *PUBLISHED_MEANS[:2], PUBLISHED_MEANS[12]]
     timeout, fixed = speeds("google_mean", "digits", 12)
-    assert (timeout, taus(timeout, fixed)) == (20.0, SPEC_TAU)
+    assert (timeout, taus(timeout, fixed)) == (20.0, PUBLISHED_TAU)
     timeout, fixed = speeds("google_mean", "digits", 26)
-    assert taus(timeout, fixed) == [*SPEC_TAU[:12], *SPEC_TAU[:12], *SPEC_TAU[:2], 13]
+    assert taus(timeout, fixed) == [*PUBLISHED_TAU[:12], *PUBLISHED_TAU[:12], *PUBLISHED_TAU[:2], 13]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Partial participation: who misses which rounds, what stands in, and that it changes nothing else (SPEC 8)."""
+"""Partial participation: who misses which rounds, what stands in, and that it changes nothing else."""
 
 from __future__ import annotations
 

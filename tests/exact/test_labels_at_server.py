@@ -1,4 +1,4 @@
-"""Labels at the server alone: a gradient once per round, reused for all local iterations (SPEC 8, FedBCD)."""
+"""Labels at the server alone: a gradient once per round, reused for all local iterations (FedBCD)."""
 
 from __future__ import annotations
 

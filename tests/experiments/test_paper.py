@@ -49,7 +49,7 @@ def test_equal_cells_are_one_run() -> None:
     assert not found["figure4"] & found["table3"]
 
 
-def test_the_paper_s_settings_are_those_of_the_specification() -> None:
+def test_the_settings_are_the_paper_s() -> None:
     def composed(name: str, dataset: str) -> dict[str, object]:
         words = [
             w for w in paper.cells_of(name, dataset, Path("runs"), None, ["seed=1"])[0].overrides if "cluster" not in w

@@ -1,4 +1,4 @@
-"""An independent plain-PyTorch loop for each algorithm, written from SPEC 2-6 alone; nothing of flexray is used.
+"""An independent plain-PyTorch loop for each algorithm, from its definition alone; nothing of flexray is used.
 
 Embeddings are always concatenated and sent through the server's whole model. Participants are the parties 0..K-1,
 then the server. Times are fractions, so that they are exact.
@@ -22,7 +22,7 @@ Ids = Callable[[int], Tensor]
 
 @dataclass(frozen=True)
 class Rule:
-    """A local optimizer of SPEC 3: momentum rho, proximal mu, local rates s_t, L2 lambda; and gradient clipping."""
+    """A local optimizer: momentum rho, proximal mu, local rates s_t, L2 lambda; and gradient clipping."""
 
     momentum: float = 0.0
     proximal: float = 0.0
@@ -205,7 +205,7 @@ def run_rounds(
 ) -> list[Row]:  # fmt: skip
     """Flex-VFL, its adaptive form, Sync-Min, Sync-Max or P-BCD.
 
-    With partial participation, and with labels at the server (SPEC 8).
+    With partial participation, and with labels at the server.
     """
     rows: list[Row] = []
     all_tau, _ = pace.schedule(algo)

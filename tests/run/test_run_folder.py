@@ -18,7 +18,7 @@ from helpers.jobs import save_bundle
 
 SHORT = ("cluster=inline", "progress=false", "rounds=3", "eval_train=false")
 
-# SPEC 5: parties' iterations per timeout, timeout, durations at t_comm = 1, 10, 50 (the server's iterations fit t_o).
+# Parties' iterations per timeout, timeout, durations at t_comm = 1, 10, 50 (the server's iterations fit t_o).
 PAPER = {
     "mosei": ((5, 10, 15), 20.0, {"flex": (21, 30, 70), "sync_max": (81, 90, 130), "pbcd": (5, 14, 54)}),
     "imagenet100": ((2, 4, 6, 8), 10.0, {"flex": (11, 20, 60), "sync_max": (51, 60, 100), "pbcd": (6, 15, 55)}),

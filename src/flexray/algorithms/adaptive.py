@@ -105,7 +105,7 @@ class AdaptiveFlexVFL(FlexVFL):
 
 
 def static_rates(system: System) -> tuple[float, ...]:
-    """Return eta_k = A_k / (tau_max w_bar(tau_max)), tau_max being the iterations at zero utilization (SPEC 4)."""
+    """Return eta_k = A_k / (tau_max w_bar(tau_max)), tau_max being the iterations at zero utilization."""
     idle = Moment(round=0, sim_time=0.0, utilization=(0.0,) * len(system.names))
     tau_max = FlexVFL(system).iterations_by_timeout(idle)
     return tuple(

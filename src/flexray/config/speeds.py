@@ -1,4 +1,4 @@
-"""Speeds on the virtual clock, from the keys ``speeds.*`` and ``timeout``."""
+"""From ``speeds`` and ``timeout`` of the configuration to speeds on the virtual clock (docs/algorithms.md, Speeds)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partial participation: parties that miss rounds, as a simulation wants them to (SPEC 8).
+"""Partial participation: parties that miss rounds, as a simulation wants them to (docs/algorithms.md, Absence).
 
 An absent party is not one that failed: its process lives, takes part in evaluations and keeps its model; that of a lost
 process is replaced (:mod:`flexray.run.execution`). In a round that it misses, a party
@@ -6,7 +6,7 @@ process is replaced (:mod:`flexray.run.execution`). In a round that it misses, a
 * takes no local iteration, sends nothing and receives nothing, and neither it nor its link is waited for;
 * is stood in for, at the server and at the others, by its last embeddings: for every sample of the batch what the party
   sent when the sample was last in a batch of a round that it took part in. Before time 0 it sends those of all
-  training samples once, as in VAFL (SPEC 6), which counts neither as time nor as bytes.
+  training samples once, as in VAFL, which counts neither as time nor as bytes.
 
 The others get Phi as ever, what stands in included. If every party misses a round, the server goes on alone and no link
 is waited for; if it is frozen, too, the round passes with its timeout. All take part in a dummy round

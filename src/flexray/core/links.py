@@ -1,4 +1,4 @@
-"""What happens to embeddings on their way to the server, and what that costs (SPEC 7 and 8).
+"""What happens to embeddings on their way to the server, and what that costs (docs/algorithms.md, Messages).
 
 A party may clip every sample's embedding and add Gaussian noise, for privacy; send the largest values of a sample only,
 and those in few bits (as in C-VFL, Castiglia et al., 2022). The receivers get numbers as before, and count the

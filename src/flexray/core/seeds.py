@@ -1,4 +1,4 @@
-"""Random streams, one per purpose, derived from the run's seed (SPEC 9).
+"""Random streams, one per purpose, derived from the run's seed.
 
 Every stream is named by a path such as ``(seed, "batches")`` or ``(seed, 3, "round", 17)``. Nothing is carried
 from one round to the next, so a stream is the same in whatever process it is drawn, and a resumed run needs no

@@ -1,4 +1,4 @@
-"""Operating speeds: from CPU utilization to local iterations and unit times (SPEC 5).
+"""Operating speeds: from CPU utilization to local iterations and unit times (docs/algorithms.md, Speeds).
 
 Every list holds the parties 1..K, then the server.
 """
@@ -19,10 +19,10 @@ GOOGLE_MEANS = (
     0.14446286, 0.29251583, 0.2207424, 0.12800219, 0.27062089, 0.13972783,
     0.30291598,
 )  # fmt: skip
-"""Average CPU utilizations of the paper's ModelNet40 experiment: 12 parties, then the server (SPEC 5)."""
+"""Average CPU utilizations of the paper's ModelNet40 experiment: 12 parties, then the server."""
 
 EQUAL_GROUPS = (5, 10, 15, 20)
-"""Iterations per timeout of four equal groups of parties, for datasets that the paper does not have (SPEC 5)."""
+"""Iterations per timeout of four equal groups of parties, for datasets that the paper does not have."""
 
 
 MOST_ITERATIONS = 1_000_000

@@ -1,4 +1,4 @@
-"""Speeds that follow a trace: each participant is throttled like one machine of it.
+"""Speeds that follow a trace: each participant is throttled like one machine of it (docs/algorithms.md, Speeds).
 
 Shapes: k = participants, the parties 1..K and then the server; t = samples.
 """

@@ -1,4 +1,4 @@
-"""One party: its features, its model, its local optimizer (SPEC 1 and 2).
+"""One party: its features, its model, its local optimizer (docs/algorithms.md, A global round).
 
 Shapes: b = samples of a batch, n = samples of a split, o = the party's embedding width.
 """

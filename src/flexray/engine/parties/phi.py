@@ -1,4 +1,4 @@
-"""Phi, what the server sends to every party in a round, and how a party predicts with it (SPEC 2).
+"""Phi, what the server sends to every party in a round, and how a party predicts with it (paper, Section IV).
 
 A party keeps the other parties' embeddings and the server's model fixed during its local iterations. If the server's
 model begins with a linear layer, that layer is a sum over parties, and the share of the others is a constant of the

@@ -1,4 +1,4 @@
-"""The server: the fusion model, and for VAFL the table of last embeddings (SPEC 2 and 6).
+"""The server: the fusion model, and for VAFL the table of last embeddings (docs/algorithms.md, VAFL).
 
 Shapes: b = samples of a batch, n = samples of a split, o = sum of embedding widths, c = outputs.
 """

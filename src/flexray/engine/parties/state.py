@@ -165,7 +165,7 @@ def parameter_names(module: nn.Module) -> list[str]:
 
 
 def digest(module: nn.Module) -> str:
-    """Return the sha256 of the parameters in state_dict order, as little-endian floats (SPEC 11)."""
+    """Return the sha256 of the parameters in state_dict order, as little-endian floats."""
     state = module.state_dict()
     return digest_of(state[key].detach().cpu().numpy() for key in parameter_names(module))
 

@@ -1,4 +1,4 @@
-"""``summary.json``: a run's settings and results, and the closing table."""
+"""``summary.json``: settings and results of a run (docs/algorithms.md, Columns and metrics), and the closing table."""
 
 from __future__ import annotations
 
