@@ -114,9 +114,6 @@ class Algorithm:
     takes_turns: ClassVar[bool]
     """Whether parties take turns, each at its own pace; else all participants share global rounds."""
 
-    takes_turns: ClassVar[bool]
-    """Whether parties take turns, each at its own pace, in place of rounds that all share."""
-
     def __init__(self, system: System) -> None:
         self.system = system
 
