@@ -32,7 +32,7 @@ from flexray.engine.driver.experiment import Evaluations, Experiment, LearningRa
 from flexray.engine.driver.make import make_driver
 from flexray.engine.driver.seam import Placement
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
-from flexray.engine.hosts.plan import ClusterPlan, HostSpec, host_name, place
+from flexray.engine.hosts.plan import ClusterPlan, HostSpec, host_name, place, together
 from flexray.engine.parties.spec import ParticipantSpec, Shared
 from flexray.models import MLP, Linear
 from flexray.optimizers import LocalSGD
@@ -222,7 +222,7 @@ def inline_rate(parties: int, batch: int, q: int, seconds: float) -> float:
     """Return rounds per second of ``cluster=inline``."""
     x = experiment(parties, batch, q, NEVER, 784 // parties)
     with borrowed_torch():
-        return record_rate(make_driver(x, InProcess(), InProcess.placement(parties)).run(), seconds)
+        return record_rate(make_driver(x, InProcess(), together(parties)).run(), seconds)
 
 
 def ray_plan(parties: int, per_actor: int) -> ClusterPlan:

@@ -31,6 +31,7 @@ from flexray.data.base import ArrayFeatures, Dataset, Features, Outline, Split
 from flexray.engine.driver.experiment import Evaluations, Experiment, LearningRateDecay, Limits, Target
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.engine.hosts.plan import together
 from flexray.engine.parties.devices import Compute
 from flexray.engine.parties.spec import ParticipantSpec, Shared
 from flexray.models import Linear
@@ -143,7 +144,7 @@ def run(case: Case, compute: Compute) -> Outcome:
         torch.cuda.reset_peak_memory_stats()
     losses, ends = [], []
     with borrowed_torch():
-        driver = make_driver(experiment(case, compute), InProcess(), InProcess.placement(case.parties))
+        driver = make_driver(experiment(case, compute), InProcess(), together(case.parties))
         for record in driver.run():
             if isinstance(record, RoundRecord):
                 losses.append(record.train_loss)

@@ -168,7 +168,7 @@ def compose(*overrides: str) -> tuple[Job, dict[str, Any]]:
 def run(place: Any, folder: Path, killer: Killer, *overrides: str) -> tuple[Execution, dict[str, str]]:
     """Run a job and return what happened, and its digests."""
     job, plain = compose(*overrides)
-    watching = Observers([TableObserver(folder), TimelineObserver(folder, 1000), killer])
+    watching = Observers(lambda: [TableObserver(folder), TimelineObserver(folder, 1000), killer])
     execution = Execution(job, place, watching, folder, plain)
     since: Checkpoint | None = None
     try:

@@ -54,7 +54,9 @@ def measure(place: Any, job: Job, plain: dict[str, Any]) -> tuple[float, float]:
     """Return the seconds, by the clock and of CPU, that the rounds of a run, its end and its files take."""
     with tempfile.TemporaryDirectory(prefix="overhead") as home:
         folder, watch = Path(home), StartWatch()
-        watching = Observers([watch, TableObserver(folder), TimelineObserver(folder, 1000), ModelObserver(folder)])
+        watching = Observers(
+            lambda: [watch, TableObserver(folder), TimelineObserver(folder, 1000), ModelObserver(folder)]
+        )
         Execution(job, place, watching, folder, plain).run(None)
         watching.close()
         passed, used = clocks()

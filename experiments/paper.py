@@ -21,7 +21,6 @@ from pathlib import Path
 from paper_runs import BASES, FOLDERS, Cell, plan, run_all
 
 from flexray.config.explain import HYDRA_ERRORS, explain, one_line
-from flexray.config.schema import config_folder
 from flexray.core.commands import Parser, guarded
 from flexray.core.errors import ConfigError, FlexrayError
 from flexray.report import plots, tables
@@ -108,7 +107,7 @@ def _main(arguments: Sequence[str]) -> int:
     except FlexrayError:
         raise
     except HYDRA_ERRORS as error:
-        raise ConfigError(one_line(explain(error, config_folder()))) from error
+        raise ConfigError(one_line(explain(error))) from error
 
 
 def _entry(name: str, options: argparse.Namespace, extra: Sequence[str]) -> int:

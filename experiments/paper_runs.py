@@ -31,9 +31,10 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from flexray.config.overrides import key_of, prepare
+from flexray.config.overrides import prepare
 from flexray.config.schema import config_folder, register
 from flexray.config.speeds import OTHERS, PAPER
+from flexray.config.typed import key_of
 from flexray.core.commands import INTERRUPTED
 from flexray.core.errors import ConfigError
 from flexray.report.grouping import NEUTRAL

@@ -1,11 +1,12 @@
-"""Shows that two checkouts compute the same: ``python experiments/same_numbers.py OLD NEW``.
+"""Shows that two checkouts compute the same: ``python experiments/same_numbers.py OLD NEW [--places inline,local]``.
 
-Both run the six algorithms, in one process and with an actor per participant, and one report of all of them. Everything
-they write must be equal byte for byte, but for seconds, versions and addresses of processes.
+Both run the six algorithms in every place (by default in one process, and with an actor per participant), and write a
+report of the runs of OLD. Every file must be equal byte for byte; summaries without seconds, versions and memory.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -15,7 +16,6 @@ import tempfile
 from pathlib import Path
 
 ROUNDS = "adaptive,flex,sync_min,sync_max,pbcd"
-PLACES = ("inline", "local")
 VARIANTS = {
     "paper": [f"algo={ROUNDS},vafl", "rounds=30"],
     "trace": [f"algo={ROUNDS},vafl", "rounds=30", "speeds=trace", "optimizer=momentum", "network.bits=4"],
@@ -36,28 +36,26 @@ def settled(node: object) -> object:
 def command(checkout: Path, folder: Path, *arguments: str) -> None:
     """Run a flexray command of a checkout in a folder."""
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments], cwd=folder, env=environment, capture_output=True, text=True
-    )
+    argv = [sys.executable, "-m", *arguments]
+    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{checkout}: {' '.join(arguments)}\n{done.stdout}\n{done.stderr}")
 
 
-def run_all(checkout: Path, folder: Path) -> None:
-    """Run every case and the report in a folder."""
-    for place in PLACES:
+def run_all(checkout: Path, folder: Path, places: list[str]) -> None:
+    """Run every case in a folder."""
+    for place in places:
         for name, extra in VARIANTS.items():
-            sweep = ["-m", f"cluster={place}", *extra, "progress=false"]
-            command(checkout, folder, "flexray.run", *sweep, f"hydra.sweep.dir={place}_{name}")
-    command(checkout, folder, "flexray.report", *(f"inline_{name}" for name in VARIANTS), "--out", "report")
+            sweep = ["-m", f"cluster={place}", *extra, "progress=false", f"hydra.sweep.dir={place}_{name}"]
+            command(checkout, folder, "flexray.run", *sweep)
 
 
-def compared(old: Path, new: Path) -> list[str]:
+def differing(old: Path, new: Path) -> list[str]:
     """Return the names of files that differ; say how many are equal."""
     names = sorted(str(p.relative_to(old)) for p in old.rglob("*") if p.is_file() and is_compared(p.relative_to(old)))
-    differing = [name for name in names if content(old / name) != content(new / name)]
-    print(f"{len(names) - len(differing)} of {len(names)} files are equal")
-    return differing
+    found = [name for name in names if content(old / name) != content(new / name)]
+    print(f"{len(names) - len(found)} of {len(names)} files are equal")
+    return found
 
 
 def is_compared(path: Path) -> bool:
@@ -74,15 +72,22 @@ def content(path: Path) -> object:
 
 def main() -> int:
     """Run both and compare."""
-    old, new = (Path(argument).resolve() for argument in sys.argv[1:3])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    parser.add_argument("--places", default="inline,local")
+    arguments = parser.parse_args()
+    places = arguments.places.split(",")
     with tempfile.TemporaryDirectory() as home:
-        folders = [Path(home, name) for name in ("old", "new")]
-        for checkout, folder in zip((old, new), folders, strict=True):
+        old, new = Path(home, "old"), Path(home, "new")
+        for checkout, folder in ((arguments.old, old), (arguments.new, new)):
             folder.mkdir()
-            run_all(checkout, folder)
-        differing = compared(*folders)
-    print("\n".join(f"differs: {name}" for name in differing))
-    return bool(differing)
+            run_all(checkout.resolve(), folder, places)
+            runs = [str(old / f"{places[0]}_{name}") for name in VARIANTS]
+            command(checkout.resolve(), folder, "flexray.report", *runs, "--out", "report")
+        found = differing(old, new)
+    print("\n".join(f"differs: {name}" for name in found))
+    return bool(found)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import hydra
-import numpy as np
 import pytest
 import torch
-from hydra._internal.hydra import Hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
@@ -22,33 +20,15 @@ from flexray.config.schema import config_folder, register
 from flexray.core.messages import Record
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
-from small import SMALL
-
-SHAPES = {"a": (2, 3), "b": (4,), "c": (5,)}
-
-Compose = Callable[..., Job]
-Run = Callable[[Job], list[Record]]
-WriteBundle = Callable[..., Path]
+from helpers.fast_hydra import remember
+from helpers.jobs import SHAPES, Compose, Run, WriteBundle, save_bundle
+from helpers.small import SMALL
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add how long tests of made-up input go on: ``--fuzz-examples=5000 --fuzz-seed=1`` for more than every day."""
     parser.addoption("--fuzz-examples", type=int, default=None, help="examples of each test in tests/fuzz")
     parser.addoption("--fuzz-seed", type=int, default=0, help="which ones; the same seed makes the same ones")
-
-
-def save_bundle(
-    folder: Path, shapes: Mapping[str, Sequence[int]], train: int = 24, test: int = 9, classes: int | None = 4
-) -> Path:
-    """Write random float64 features, and class numbers (or, without ``classes``, numbers) as labels."""
-    draw = np.random.Generator(np.random.PCG64(11))
-    for split, rows in (("train", train), ("test", test)):
-        (folder / split).mkdir(parents=True)
-        for name, shape in shapes.items():
-            np.save(folder / split / f"{name}.npy", draw.normal(size=(rows, *shape)))
-        labels = draw.normal(size=rows) if classes is None else np.arange(rows) % classes
-        np.save(folder / split / "labels.npy", labels)
-    return folder
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -59,10 +39,10 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compose_once() -> Iterator[None]:
-    """Spare the time in which Hydra composes every configuration once more, to see if it sets hydra.mode."""
+def _fast_hydra() -> Iterator[None]:
+    """Compose the shipped files of each set of choices once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hydra, "get_mode", lambda *args, **kwargs: None)
+        remember(patch)
         yield
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from typed import typed
+from helpers.typed import typed
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

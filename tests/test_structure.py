@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import hydra
@@ -11,9 +12,11 @@ import pytest
 
 import flexray
 from flexray.config.schema import config_folder, register
+from flexray.core import runfolder
 
 SOURCE = Path(flexray.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
+TESTS = Path(__file__).parent
 FLOORS = (
     ("core",),
     ("tasks", "optimizers", "models", "report", "traces"),
@@ -36,8 +39,23 @@ REAL_TIME = (
 )  # fmt: skip
 
 
-def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@functools.cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(text_of(path))))
+
+
+@functools.cache
+def imports(path: Path) -> tuple[str, ...]:
+    return tuple(imported(path))
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -73,52 +91,67 @@ def test_the_package_has_the_rooms_that_the_floors_list() -> None:
     assert {path.stem for path in (SOURCE / "engine").iterdir() if not path.stem.startswith("__")} == set(ENGINE)
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p.parent != SOURCE or p.stem != "__init__"], ids=ids)
-def test_nothing_imports_from_a_floor_above(path: Path) -> None:
+def test_nothing_imports_from_a_floor_above() -> None:
     """At the top of a file, within a function, or for type checking only."""
-    here = room(".".join(("flexray", *path.relative_to(SOURCE).with_suffix("").parts)))
-    above = [name for name in imports(path) if name.startswith("flexray.") and is_above(room(name), here)]
+    above = []
+    for path in FILES:
+        if path != SOURCE / "__init__.py":
+            here = room(".".join(("flexray", *path.relative_to(SOURCE).with_suffix("").parts)))
+            above += [(ids(path), n) for n in imports(path) if n.startswith("flexray.") and is_above(room(n), here)]
     assert not above
 
 
-@pytest.mark.parametrize("path", FILES, ids=ids)
-def test_ray_is_imported_in_its_room_only(path: Path) -> None:
-    if not within(path, ("engine/hosts/ray",)):
-        assert not [name for name in imports(path) if name.split(".")[0] == "ray"]
+def importing(modules: set[str], paths: Iterable[Path]) -> dict[str, set[str]]:
+    """Return the files that import one of these modules or what lies in it, each with those that it imports."""
+    found = {ids(path): {name.split(".")[0] for name in imports(path)} & modules for path in paths}
+    return {path: names for path, names in found.items() if names}
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if within(p, PURE)], ids=ids)
-def test_the_maths_knows_no_ray_and_no_hydra(path: Path) -> None:
-    assert not {name.split(".")[0] for name in imports(path)} & {"ray", "hydra", "omegaconf"}
+def test_ray_is_imported_in_its_room_only() -> None:
+    assert not importing({"ray"}, [path for path in FILES if not within(path, ("engine/hosts/ray",))])
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if within(p, VIRTUAL)], ids=ids)
-def test_virtual_time_reads_no_wall_clock(path: Path) -> None:
-    if ids(path) == "engine/parties/pace.py":
-        return
-    assert not {"time", "datetime"} & set(imports(path))
+def test_the_maths_knows_no_ray_and_no_hydra() -> None:
+    assert not importing({"ray", "hydra", "omegaconf"}, [path for path in FILES if within(path, PURE)])
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if "flexray.engine.parties.pace" in imports(p)], ids=ids)
-def test_real_seconds_are_used_by_those_only_who_run_in_them(path: Path) -> None:
-    assert ids(path) in REAL_TIME
+def test_virtual_time_reads_no_wall_clock() -> None:
+    virtual = [path for path in FILES if within(path, VIRTUAL) and ids(path) != "engine/parties/pace.py"]
+    assert not importing({"time", "datetime"}, virtual)
 
 
-@pytest.mark.parametrize("path", FILES, ids=ids)
-def test_files_and_functions_are_small(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= 300
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            first = node.body[0].lineno if len(node.body) == 1 or not ast.get_docstring(node) else node.body[1].lineno
-            assert (node.end_lineno or 0) - first < 40, node.name
+def test_real_seconds_are_used_by_those_only_who_run_in_them() -> None:
+    assert {ids(path) for path in FILES if "flexray.engine.parties.pace" in imports(path)} <= set(REAL_TIME)
 
 
-@pytest.mark.parametrize("path", FILES, ids=ids)
-def test_nothing_depends_on_the_machine_it_was_written_on(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert "/work/" not in text
-    assert "/root/" not in text
+def test_files_and_functions_are_small() -> None:
+    assert not [ids(path) for path in FILES if text_of(path).count("\n") > 300]
+    large = []
+    for path in FILES:
+        for node in nodes(path):
+            if isinstance(node, ast.FunctionDef):
+                only = len(node.body) == 1 or not ast.get_docstring(node)
+                first = node.body[0 if only else 1].lineno
+                large += [(ids(path), node.name)] * ((node.end_lineno or 0) - first >= 40)
+    assert not large
+
+
+def test_nothing_depends_on_the_machine_it_was_written_on() -> None:
+    assert not [ids(path) for path in FILES if "/work/" in text_of(path) or "/root/" in text_of(path)]
+
+
+def test_no_test_module_imports_another() -> None:
+    """What several of them use lies in tests/helpers."""
+    tests = sorted(TESTS.rglob("*.py"))
+    rooms = {path.name.removesuffix(".py") for path in TESTS.iterdir()} - {"helpers"}
+    modules = {path.stem for path in tests if path.parent.name != "helpers"}
+    found = {}
+    for path in tests:
+        relative = any(isinstance(node, ast.ImportFrom) and node.level for node in nodes(path))
+        found[str(path.relative_to(TESTS))] = [
+            name for name in imports(path) if name.split(".")[0] in modules | rooms | {"tests"}
+        ] + ["a relative import"] * relative
+    assert not {path: names for path, names in found.items() if names}
 
 
 def choices() -> list[str]:
@@ -133,31 +166,42 @@ def test_every_choice_composes(choice: str) -> None:
         assert hydra.compose("config", [f"+{choice}" if choice.startswith("experiment=") else choice])
 
 
+@pytest.mark.parametrize("path", [p for p in FILES if ids(p) != "core/runfolder.py"], ids=ids)
+def test_names_of_a_run_folders_files_stand_in_one_place(path: Path) -> None:
+    """``config.yaml`` alone is also a name of flexray's own, ``checkpoints`` and the like are words."""
+    names = {
+        *runfolder.FILES,
+        *(name for name in vars(runfolder).values() if isinstance(name, str) and ".yaml" in name),
+    }
+    names |= {runfolder.HYDRA_FOLDER, runfolder.MODEL_FOLDER, runfolder.ADDRESS_FILE, runfolder.CHECKPOINT_FOLDER}
+    found = {
+        node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)
+    }
+    assert not names & found
+
+
 EXECUTING = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "runpy", "code"}
 """Modules that run what they read."""
 RESTRICTED = ("data/sentiment/unpickling.py", "engine/hosts/ray/actors.py")
 """Where pickle is used: by a reader that allows plain arrays only; and between our own processes."""
 
 
-@pytest.mark.parametrize("path", FILES, ids=ids)
-def test_nothing_that_is_read_is_executed(path: Path) -> None:
+def is_unsafe(call: ast.Call) -> bool:
+    """Whether a call runs what it is given, or may."""
+    called = ast.unparse(call.func)
+    words = {word.arg: ast.unparse(word.value) for word in call.keywords}
+    return (
+        called in ("eval", "exec", "compile", "__import__", "yaml.unsafe_load")
+        or called.endswith(("hydra.utils.instantiate", "hydra.utils.call", "read_pickle"))
+        or (called == "yaml.load" and "Safe" not in words.get("Loader", ""))
+        or (called == "torch.load" and words.get("weights_only") != "True")
+        or words.get("allow_pickle", "False") != "False"
+        or words.get("shell", "False") != "False"
+    )
+
+
+def test_nothing_that_is_read_is_executed() -> None:
     """Data, traces and run folders may come from a stranger."""
-    if ids(path) not in RESTRICTED:
-        assert not EXECUTING & {name.split(".")[0] for name in imports(path)}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            assert called not in (
-                "eval",
-                "exec",
-                "compile",
-                "__import__",
-                "yaml.unsafe_load",
-            )
-            assert not called.endswith(("hydra.utils.instantiate", "hydra.utils.call", "read_pickle")), called
-            allowed = {word.arg: ast.unparse(word.value) for word in node.keywords}
-            loader = [ast.unparse(word.value) for word in node.keywords if word.arg == "Loader"]
-            assert called != "yaml.load" or all("Safe" in name for name in loader or ["none"]), called
-            assert called != "torch.load" or allowed.get("weights_only") == "True", called
-            assert allowed.get("allow_pickle", "False") == "False", called
-            assert allowed.get("shell", "False") == "False", called
+    assert not importing(EXECUTING, [path for path in FILES if ids(path) not in RESTRICTED])
+    calls = [(path, node) for path in FILES for node in nodes(path) if isinstance(node, ast.Call)]
+    assert not [(ids(path), node.lineno, ast.unparse(node)) for path, node in calls if is_unsafe(node)]

@@ -1,6 +1,6 @@
 """Local optimizers and the weights they put on gradients (paper, Section IV; docs/algorithms.md, Local optimizers).
 
-A local optimizer turns the gradients g_0 .. g_{tau-1} of one round into a move that can be written as:
+A local optimizer turns the gradients g_0 .. g_{tau-1} of one round into the move
 
     theta^tau - theta^0 = -eta * sum_t w_t g_t
 
@@ -15,13 +15,14 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain, repeat
 from typing import Any
 
 import torch
 from torch import Tensor
 from typing_extensions import override
 
-from flexray.core.checks import number, shown
+from flexray.core.checks import number, shown, yes_or_no
 from flexray.core.errors import ConfigError
 
 Step = Callable[[Sequence[Tensor]], None]
@@ -29,10 +30,10 @@ Step = Callable[[Sequence[Tensor]], None]
 
 
 class LocalOptimizer(ABC):
-    """How one participant uses the gradients of a round."""
+    """One participant's use of the gradients of a round."""
 
     in_theory: bool = False
-    """Whether :meth:`weights` is exact. Unless a class says so, the run's log tells that w_bar is taken as 1."""
+    """Whether :meth:`weights` is exact; else the run's log says that w_bar is taken as 1."""
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -46,24 +47,24 @@ class LocalOptimizer(ABC):
             lr: The learning rate eta of this round.
         """
 
-    def kept(self) -> Any:
-        """Return what the next round depends on, for checkpoints: None, or numbers, tensors and containers of them."""
+    def save(self) -> Any:
+        """Return the state that outlasts a round, for checkpoints: None, or numbers, tensors and containers of them."""
         return None
 
-    def keep(self, params: Sequence[Tensor], kept: Any) -> None:  # noqa: B027 - most keep nothing
-        """Take over what :meth:`kept` returned."""
+    def load(self, params: Sequence[Tensor], saved: Any) -> None:  # noqa: B027 - most have no such state
+        """Restore the state that :meth:`save` returned."""
 
     def weights(self, tau: int, lr: float) -> tuple[float, ...]:
         """Return w_0 .. w_{tau-1} for ``tau`` local iterations at learning rate ``lr``."""
         return (1.0,) * tau
 
     def max_weight(self, tau: int, lr: float) -> float:
-        """Return w_bar, the largest of the weights (1 for no iterations, and outside of the theory)."""
+        """Return w_bar, the largest of the weights (1 for no iterations, and outside the theory)."""
         return max(self.weights(tau, lr), default=1.0) if self.in_theory else 1.0
 
 
 class LocalSGD(LocalOptimizer):
-    """SGD, optionally with local momentum, a proximal term, rates that vary inside the round, and L2.
+    """SGD, optionally with local momentum, a proximal term, rates that vary within the round, and L2.
 
     With d_t = theta_t - theta_0 and g_t including the L2 term, one step is:
 
@@ -77,7 +78,7 @@ class LocalSGD(LocalOptimizer):
     Args:
         momentum: rho in [0, 1).
         proximal: mu >= 0.
-        local_rates: s_t, one positive number per local iteration; after the last one, the last holds.
+        local_rates: s_t, one positive number per local iteration; the last one also for all later iterations.
         l2: lambda >= 0; adds lambda * theta to every gradient, after clipping.
     """
 
@@ -100,7 +101,7 @@ class LocalSGD(LocalOptimizer):
         params = list(params)
         start = [p.detach().clone() for p in params] if self.proximal else []
         velocity: list[Tensor] = []
-        rate = self._rate_iterator(lr)
+        rates = chain(self.local_rates or (1.0,), repeat(self.local_rates[-1] if self.local_rates else 1.0))
 
         def step(grads: Sequence[Tensor]) -> None:
             nonlocal velocity
@@ -116,17 +117,9 @@ class LocalSGD(LocalOptimizer):
                 if self.proximal:
                     pull = torch._foreach_sub(params, start)
                     move = torch._foreach_add(move, pull, alpha=self.proximal)
-                torch._foreach_add_(params, move, alpha=-rate())
+                torch._foreach_add_(params, move, alpha=-lr * next(rates))
 
         return step
-
-    def _rate_iterator(self, lr: float) -> Callable[[], float]:
-        """Return a function that gives eta s_0, eta s_1, ... call by call."""
-        if not self.local_rates:
-            return lambda: lr
-        steps = iter(range(1 << 62))
-        last = len(self.local_rates) - 1
-        return lambda: lr * self.local_rates[min(next(steps), last)]
 
     @override
     def weights(self, tau: int, lr: float) -> tuple[float, ...]:
@@ -135,7 +128,7 @@ class LocalSGD(LocalOptimizer):
 
 @lru_cache(maxsize=4096)
 def _weights(rho: float, eta_mu: float, rates: tuple[float, ...], tau: int) -> tuple[float, ...]:
-    """Weights by the backward recursion of the update rule, exact for every combination.
+    """Return the weights by the backward recursion of the update rule, exact for every combination.
 
     Let c_t be the factor by which u_t moves theta^tau and w_t the factor of g_t. Going backwards,
     c_t = s_t * prod_{q>t} (1 - s_q eta mu) and w_t = c_t + rho w_{t+1}.
@@ -154,18 +147,21 @@ class TorchOptimizer(LocalOptimizer):
 
     Args:
         name: Class name in ``torch.optim`` (``Adam``) or a full import path.
-        keep_state: Keep moments from one round to the next. The default starts each round afresh, as the paper does.
-        options: Further arguments of the class, without ``lr``; None leaves one to the class.
+        keep_state: Keep moments from one round to the next; by default each round starts afresh.
+        options: Further arguments of the class, without ``lr``; None: the class's default.
     """
 
     def __init__(self, name: str, keep_state: bool = False, **options: Any) -> None:
-        if not isinstance(keep_state, bool):
-            raise ConfigError(f"optimizer.keep_state: expected true or false, got {shown(keep_state)}")
         self.name = name
-        self.keep_state = keep_state
+        self.keep_state = yes_or_no("optimizer.keep_state", keep_state)
         self.options = {key: value for key, value in options.items() if value is not None}
         self._kept: torch.optim.Optimizer | None = None
-        self._try_out()
+        try:  # a step of nothing: some options are refused by a step only
+            _step_by_zero(self._build, [torch.zeros(1, 1, requires_grad=True)])
+        except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(f"optimizer ({self.name}): {str(error).splitlines()[0]}") from error
 
     def __str__(self) -> str:
         return self.name
@@ -183,16 +179,6 @@ class TorchOptimizer(LocalOptimizer):
             raise ConfigError(f"optimizer.name: {name} needs a closure; expected an optimizer that takes gradients")
         return found
 
-    def _try_out(self) -> None:
-        """Take a step of nothing: a bad name or option is refused here, also one that only a step shows."""
-        param = torch.zeros(1, 1, requires_grad=True)
-        optimizer = self._build([param], lr=0.1)
-        param.grad = torch.zeros(1, 1)
-        try:
-            optimizer.step()
-        except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-            raise ConfigError(f"optimizer ({self.name}): {str(error).splitlines()[0]}") from error
-
     def _build(self, params: Sequence[Tensor], lr: float) -> torch.optim.Optimizer:
         try:
             return self._class(params, lr=lr, **self.options)
@@ -202,31 +188,24 @@ class TorchOptimizer(LocalOptimizer):
             raise ConfigError(f"optimizer ({self.name}): {error}") from error
 
     @override
-    def kept(self) -> Any:
+    def save(self) -> Any:
         return None if self._kept is None else self._kept.state_dict()
 
     @override
-    def keep(self, params: Sequence[Tensor], kept: Any) -> None:
+    def load(self, params: Sequence[Tensor], saved: Any) -> None:
         self._kept = None
-        if kept is not None:
+        if saved is not None:
             self._kept = self._build(params, lr=0.1)  # every round sets its own rate
-            self._kept.load_state_dict(kept)
-            self._check_shapes(params, self._kept)
-
-    def _check_shapes(self, params: Sequence[Tensor], kept: torch.optim.Optimizer) -> None:
-        """Refuse moments of other shapes than those after a step of a new optimizer."""
-        likes = [p.detach().clone() for p in params]
-        new = self._build(likes, lr=0.1)
-        for like in likes:
-            like.grad = torch.zeros_like(like)
-        new.step()
-        for param, like in zip(params, likes, strict=True):
-            found, expected = (
-                {name: value.shape for name, value in state.items() if isinstance(value, Tensor)}
-                for state in (kept.state[param], new.state[like])
-            )
-            if found and found != expected:
-                raise ValueError(f"moments of shapes {found}, expected {expected}")
+            self._kept.load_state_dict(saved)
+            likes = [p.detach().clone() for p in params]
+            new = _step_by_zero(self._build, likes)
+            for param, like in zip(params, likes, strict=True):
+                found, expected = (
+                    {name: value.shape for name, value in state.items() if isinstance(value, Tensor)}
+                    for state in (self._kept.state[param], new.state[like])
+                )
+                if found and found != expected:
+                    raise ValueError(f"moments of shapes {found}, expected {expected}")
 
     @override
     def begin(self, params: Sequence[Tensor], lr: float) -> Step:
@@ -245,10 +224,19 @@ class TorchOptimizer(LocalOptimizer):
         return step
 
 
+def _step_by_zero(build: Callable[..., torch.optim.Optimizer], params: Sequence[Tensor]) -> torch.optim.Optimizer:
+    """Return a new optimizer after a step with zero gradients."""
+    optimizer = build(params, lr=0.1)
+    for param in params:
+        param.grad = torch.zeros_like(param)
+    optimizer.step()
+    return optimizer
+
+
 def clip_gradients(grads: Sequence[Tensor], max_norm: float) -> Sequence[Tensor]:
     """Return ``grads`` scaled so that their joint Euclidean norm is at most ``max_norm``.
 
-    Not in place: autograd may hand out one tensor as the gradient of two parameters.
+    Not in place: autograd may return one tensor as the gradient of two parameters.
     """
     norm = torch.nn.utils.get_total_norm(list(grads))
     return torch._foreach_mul(list(grads), torch.clamp(max_norm / (norm + 1e-6), max=1.0))

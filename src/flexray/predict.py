@@ -19,24 +19,22 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from flexray.config.compose import build_composed
-from flexray.config.dataset import started_from
-from flexray.config.job import Job
+from flexray.config.job import Job, with_full_paths
 from flexray.config.schema import CheckpointConfig, ClusterConfig, LoggerConfig
 from flexray.config.trust import check_config
 from flexray.config.typed import read
 from flexray.core.commands import Parser, guarded
 from flexray.core.errors import ConfigError, RunFolderError, printable
 from flexray.core.messages import State
-from flexray.core.runfolder import check_files, read_json
+from flexray.core.runfolder import CONFIGURATION_FILE, MODEL_FOLDER, SUMMARY_FILE, check_files, read_json
 from flexray.data.base import SPLITS, SavedModel, Split
 from flexray.engine.hosts.inline import borrowed_torch
 from flexray.engine.parties.group import PartyGroup
 from flexray.engine.parties.party import FITTED
 from flexray.engine.parties.server import Server
 from flexray.report.runs import COMPLETED
-from flexray.run.again import CONFIGURATION
 from flexray.run.resume import begun_in, recorded_choices, recorded_overrides
-from flexray.run.watch.folder import MODEL_FOLDER, load_state, open_new
+from flexray.run.watch.folder import load_state, open_new
 from flexray.tasks import Task
 
 
@@ -111,7 +109,7 @@ def _probabilities(task: Task) -> list[str]:
 
 
 def _names(task: Task) -> list[str | int]:
-    """Return what the classes are called; those that no label has, because there may be more, by number."""
+    """Return the names of the classes; classes that no label has, by number."""
     return [*task.classes, *range(len(task.classes), task.num_outputs)]
 
 
@@ -124,9 +122,9 @@ class Predictor:
         fitted = {name: _fitted(states[name]) for name in x.names[:-1]}
         self._shared = replace(x.shared, dataset=x.shared.dataset.with_fitted(fitted))
         self._group = PartyGroup(x.parties, self._shared)
-        self._group.restore(states)
+        self._group.set_states(states)
         self._server = Server(self._shared, self._group.widths())
-        self._server.restore(states[x.names[-1]])
+        self._server.set_state(states[x.names[-1]])
 
     def rows(self, split: Split) -> Iterator[list[Any]]:
         """Yield ID, prediction, label and class probabilities of every sample of a split."""
@@ -137,8 +135,8 @@ class Predictor:
         ids = self._shared.dataset.sample_ids(split)
         labels = self._shared.dataset.labels().get(split)
         names = _names(task)
-        told = [""] * len(ids) if labels is None else [names[k] for k in labels] if task.classes else labels
-        for sample, label, scores_c in zip(ids, told, prediction_nc.astype(np.float64), strict=True):
+        named = [""] * len(ids) if labels is None else [names[k] for k in labels] if task.classes else labels
+        for sample, label, scores_c in zip(ids, named, prediction_nc.astype(np.float64), strict=True):
             if task.is_classification:
                 weights_c = np.exp(scores_c - scores_c.max())
                 yield [sample, names[scores_c.argmax()], label, *np.round(weights_c / weights_c.sum(), 6)]
@@ -157,13 +155,12 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     What a run folder may not set (:mod:`flexray.config.trust`) is refused unless ``trust=true`` is among ``overrides``.
     """
     check_files(run_folder, writes=False)
-    if not (run_folder / "summary.json").exists():
-        raise RunFolderError(f"{run_folder}: not the folder of a finished run (it has no summary.json)")
-    summary = read_json(run_folder / "summary.json")
+    if not (run_folder / SUMMARY_FILE).exists():
+        raise RunFolderError(f"{run_folder}: not the folder of a finished run (it has no {SUMMARY_FILE})")
+    summary = read_json(run_folder / SUMMARY_FILE)
     if (status := summary.get("status", COMPLETED)) != COMPLETED:
-        rounds = summary.get("rounds")
-        told = printable(f"{run_folder}: the run is {status}, its model is that after {rounds} rounds")
-        print(f"flexray: {told}", file=sys.stderr)
+        line = f"{run_folder}: the run is {status}, its model is that after {summary.get('rounds')} rounds"
+        print(f"flexray: {printable(line)}", file=sys.stderr)
     typed, base_dir = recorded_overrides(run_folder), begun_in(run_folder)
     config = _with_typed(_recorded(run_folder), overrides)
     is_new = any(override.startswith(("dataset.path=", "dataset.files")) for override in overrides)
@@ -171,26 +168,28 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     job = build_composed(config, recorded_choices(run_folder), typed, base_dir, saved)
     parties, expected = list(job.experiment.names[:-1]), summary.get("parties")
     if expected is not None and parties != expected:
-        told = ", ".join(map(str, expected)) if isinstance(expected, list) else repr(expected)
-        raise ConfigError(f"dataset: expected the run's parties {told[:300]}, got {', '.join(parties)}")
+        listed = ", ".join(map(str, expected)) if isinstance(expected, list) else repr(expected)
+        raise ConfigError(f"dataset: expected the run's parties {listed[:300]}, got {', '.join(parties)}")
     return job
 
 
 def _recorded(run_folder: Path) -> dict[str, Any]:
-    """Return the configuration of the run that ended, but where it ran and wrote: the model is used here."""
-    if not (run_folder / CONFIGURATION).exists():
-        raise RunFolderError(f"{run_folder}: has no {CONFIGURATION}; expected a run that ended, also after a resume")
-    here: dict[str, Any] = {
-        "cluster": ClusterConfig(kind="inline"),
-        "checkpoint": CheckpointConfig(),
-        "logger": LoggerConfig(),
+    """Return the configuration of the run that ended, except for its place: the model is used in this process."""
+    if not (run_folder / CONFIGURATION_FILE).exists():
+        raise RunFolderError(
+            f"{run_folder}: has no {CONFIGURATION_FILE}; expected a run that ended, also after a resume"
+        )
+    here = {
+        "cluster": asdict(ClusterConfig(kind="inline")),
+        "checkpoint": asdict(CheckpointConfig()),
+        "logger": asdict(LoggerConfig()),
+        "device": "auto",
     }
-    recorded = read_json(run_folder / CONFIGURATION)
-    return {**recorded, **{key: asdict(node) for key, node in here.items()}, "device": "auto"}
+    return read_json(run_folder / CONFIGURATION_FILE) | here
 
 
 def _with_typed(recorded: dict[str, Any], overrides: Sequence[str]) -> DictConfig:
-    """Return a recorded configuration with what was typed, after a look at what a run folder may set."""
+    """Return a recorded configuration, if a run folder may set it, with the overrides."""
     if "trust=true" not in overrides:
         check_config(recorded, [override.partition("=")[0] for override in overrides])
     config = OmegaConf.create(recorded)
@@ -205,7 +204,7 @@ def _with_typed(recorded: dict[str, Any], overrides: Sequence[str]) -> DictConfi
 
 
 def _saved_model(run_folder: Path, summary: dict[str, Any]) -> SavedModel:
-    """Return what ``summary.json`` says of the model, if it makes sense."""
+    """Return the model's outputs and classes from ``summary.json``."""
     outputs, classes = summary.get("num_outputs"), summary.get("classes")
     if not (outputs is None or (type(outputs) is int and outputs > 0)):
         raise RunFolderError(f"{run_folder}: summary.json: num_outputs: expected a whole number, got {outputs!r}")
@@ -215,7 +214,7 @@ def _saved_model(run_folder: Path, summary: dict[str, Any]) -> SavedModel:
 
 
 def _parsed(override: str, text: str) -> Any:
-    """Return a value as the run's own command line has it if it is a list or mapping, else as YAML has it."""
+    """Return a list or mapping as the command line of a run reads it, any other value as YAML reads it."""
     if text.startswith(("[", "{")):
         return read(override).value()
     try:
@@ -226,12 +225,12 @@ def _parsed(override: str, text: str) -> Any:
 
 
 def _set(config: DictConfig, key: str, value: Any) -> None:
-    """Set ``dataset.KEY``, where ``KEY`` may name one of several, as in ``files.bank``, to the value that was typed."""
+    """Set ``dataset.KEY``, in which ``KEY`` may have two parts, as ``files.bank`` has."""
     name, _, part = key.partition(".")
     known = config.dataset.get(name) if part else config.dataset
     if not isinstance(known, DictConfig) or (part or name) not in known:
         raise ConfigError(f"dataset.{key}: unknown key of the dataset")
-    started = started_from(Path.cwd(), {name: {part: value} if part else value})[name]
+    started = with_full_paths(Path.cwd(), {name: {part: value} if part else value})[name]
     OmegaConf.update(config, f"dataset.{name}", started, merge=bool(part))
 
 

@@ -23,20 +23,20 @@ Loss = Literal["cross_entropy", "l1", "mse"]
 
 LOSSES = ("cross_entropy", "l1", "mse")
 FEW_CLASSES, MANY_SAMPLES = range(5, 16), 128
-"""Torch's softmax on the CPU is not vectorized along a last dimension this short. Along the one before it is: with 10
-classes and 256 samples, loss and gradient then take half the time. With fewer of either nothing is gained."""
+"""Torch's softmax on the CPU is vectorized along such a short dimension only if it is not the last: with 10 classes and
+256 samples, loss and gradient then take half the time. With fewer of either nothing is gained."""
 SENTIMENT = ("corr", "acc7", "acc5", "acc2_has0", "f1_has0", "acc2_non0", "f1_non0")
 METRICS = {"cross_entropy": ("loss", "top1"), "l1": ("loss", "mae"), "mse": ("loss", "mae", "mse")}
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the labels mean.
+    """The meaning of the labels.
 
     Args:
         loss: ``cross_entropy`` (labels are class numbers 0 .. num_outputs-1), ``l1`` or ``mse`` (labels are numbers).
         num_outputs: Width of the prediction: the number of classes, or 1.
-        sentiment: The numbers say how positive something is; see :func:`sentiment_metrics`.
+        sentiment: The labels are sentiments; see :func:`sentiment_metrics`.
         classes: Names of the classes, by number; empty where the labels are numbers already.
     """
 
@@ -56,37 +56,33 @@ class Task:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of what :meth:`evaluate` returns; top-5 accuracy needs more than five classes."""
+        """Names of the values that :meth:`evaluate` returns; top-5 accuracy needs more than five classes."""
         more = SENTIMENT if self.sentiment else ("top5",) if self.num_outputs > 5 else ()
         return (*METRICS[self.loss], *more)
 
     def check_labels(self, labels_n: LabelArray, where: str, ids: Sequence[Any] = ()) -> LabelArray:
-        """Return the labels in the type that the loss takes; refuse what it cannot take.
+        """Return the labels in the type of the loss; refuse unsuitable ones.
 
         Args:
             labels_n: The labels.
             where: Their file, for messages.
-            ids: What messages call the samples; by default they count rows.
+            ids: Names of the samples in messages; by default rows are counted.
         """
-        if self.is_classification:
-            return self._check_classes(labels_n, where, ids)
         labels = np.asarray(labels_n)
+        if self.is_classification:
+            return self._check_classes(labels, where, ids)
         per_row = math.prod(labels.shape[1:])
         if labels.ndim == 0 or per_row != 1:
             raise DataError(f"{where}: expected one number per row for loss '{self.loss}', got {per_row}")
         labels = labels.reshape(len(labels))
-        values: npt.NDArray[np.float64]
-        if labels.dtype.kind in "biuf":
-            values = labels.astype(np.float64)
-        else:
-            values = np.array([_number(label) for label in labels], dtype=np.float64)
+        is_numeric = labels.dtype.kind in "biuf"
+        values = np.asarray(labels if is_numeric else [_number(label) for label in labels], dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             raise DataError(f"{where}: {_sample(bad[0], ids)}: label {labels[bad[0]]} is not a finite number")
         return values
 
-    def _check_classes(self, labels_n: LabelArray, where: str, ids: Sequence[Any]) -> LabelArray:
-        labels = np.asarray(labels_n)
+    def _check_classes(self, labels: npt.NDArray[Any], where: str, ids: Sequence[Any]) -> LabelArray:
         if labels.ndim != 1:
             raise DataError(f"{where}: expected one class number per row, got an array of shape {labels.shape}")
         if not np.issubdtype(labels.dtype, np.number) and labels.dtype != np.bool_:
@@ -146,26 +142,21 @@ def _top_k(prediction_nc: Tensor, labels_n: Tensor, k: int) -> float:
 def sentiment_metrics(predictions_n: Tensor, labels_n: Tensor) -> dict[str, float]:
     """Return the :data:`SENTIMENT` metrics of sentiment, a number from -3 (most negative) to 3.
 
-    Zero labels are neutral, and both habits of the field are offered, as in MMSA and Multimodal-Infomax: ``has0``
-    counts all samples and asks whether prediction and label are both at least 0 or both below; ``non0`` leaves samples
-    with label 0 out and asks whether both are above 0 or both not. F1 is the mean over both classes, weighted by how
-    many samples have them, as in MMSA; Multimodal-Infomax exchanges predictions and labels, so that its F1 is weighted
-    by how many samples are predicted to have them. With 7 (5) classes, prediction and label are clipped to [-3, 3]
-    ([-2, 2]) and rounded to the nearest whole number, halves to the even one. A metric without meaning is NaN: no label
-    but 0, or a correlation with a constant.
+    Zero labels are neutral; the field counts them in two ways, as in MMSA and Multimodal-Infomax: ``has0`` takes all
+    samples in the classes >= 0 and < 0; ``non0`` leaves samples with label 0 out and has the classes > 0 and <= 0. F1
+    is the mean over both classes, weighted by their numbers of labels, as in MMSA; Multimodal-Infomax exchanges
+    predictions and labels and so weights by numbers of predictions. For 7 (5) classes, prediction and label are clipped
+    to [-3, 3] ([-2, 2]) and rounded to the nearest whole number, halves to even. A metric is NaN if all labels are 0,
+    or for a correlation with a constant.
     """
-    has0 = _two_classes(predictions_n >= 0, labels_n >= 0)
     rows = labels_n != 0
-    non0 = _two_classes(predictions_n[rows] > 0, labels_n[rows] > 0)
-    return {
-        "corr": _correlation(predictions_n.double(), labels_n.double()),
-        "acc7": _rounded(predictions_n, labels_n, 3.0),
-        "acc5": _rounded(predictions_n, labels_n, 2.0),
-        "acc2_has0": has0[0],
-        "f1_has0": has0[1],
-        "acc2_non0": non0[0],
-        "f1_non0": non0[1],
-    }
+    values = (
+        _correlation(predictions_n.double(), labels_n.double()),
+        *(_rounded(predictions_n, labels_n, largest) for largest in (3.0, 2.0)),
+        *_two_classes(predictions_n >= 0, labels_n >= 0),
+        *_two_classes(predictions_n[rows] > 0, labels_n[rows] > 0),
+    )
+    return dict(zip(SENTIMENT, values, strict=True))
 
 
 def _correlation(predictions_n: Tensor, labels_n: Tensor) -> float:
@@ -176,8 +167,8 @@ def _correlation(predictions_n: Tensor, labels_n: Tensor) -> float:
 
 
 def _rounded(predictions_n: Tensor, labels_n: Tensor, largest: float) -> float:
-    classes = [torch.round(values.clamp(-largest, largest)) for values in (predictions_n, labels_n)]
-    return float((classes[0] == classes[1]).double().mean())
+    predicted_n, true_n = (torch.round(values.clamp(-largest, largest)) for values in (predictions_n, labels_n))
+    return float((predicted_n == true_n).double().mean())
 
 
 def _two_classes(predicted_n: Tensor, true_n: Tensor) -> tuple[float, float]:

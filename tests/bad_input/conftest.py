@@ -3,69 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import pytest
 
 from flexray.run.command import run_command
-
-
-@dataclass
-class Outcome:
-    """What a command did.
-
-    Args:
-        status: Its exit status.
-        text: All that it printed, errors last.
-        stderr: What of it went to standard error.
-        folder: Its run folder.
-    """
-
-    status: int
-    text: str
-    stderr: str
-    folder: Path
-
-    @property
-    def errors(self) -> list[str]:
-        """The lines that say what went wrong."""
-        return [line for line in self.text.splitlines() if line.startswith("flexray: ")]
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The content of summary.json."""
-        content: dict[str, Any] = json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
-        return content
-
-    def assert_refused(self, *words: str) -> None:
-        """Check that a mistake of the user ended in one line with these words, and nothing else was printed."""
-        assert len(self.errors) == 1, self.text
-        assert self.text == self.stderr == f"{self.errors[0]}\n"
-        assert all(word in self.errors[0] for word in words), self.errors[0]
-        assert self.status == 2
-        assert not (self.folder / "summary.json").exists()
-
-    def assert_broke(self, *words: str) -> None:
-        """Check that a failure of the user's code was told once: its traceback, then a line with these words."""
-        assert self.status == 1, self.text
-        assert len(self.errors) == 1, self.text
-        assert self.stderr.endswith(f"{self.errors[0]}\n")
-        assert self.stderr.startswith("Traceback (most recent call last)")
-        assert all(word in self.errors[0] for word in words), self.errors[0]
-        assert self.text.count("Traceback (most recent call last)") == 1, self.text
-        assert not (self.folder / "summary.json").exists()
-
-
-SMALL = ("dataset.batch_size=8", "rounds=4", "server=linear", "optimizer=momentum")
-Command = Callable[..., Outcome]
-WriteModule = Callable[[str, str], None]
+from helpers.outcome import SMALL, Command, Outcome, WriteModule
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from pictures.drawing import image_folder, noise, view_folder
+from helpers.drawing import image_folder, noise, view_folder
 
 COMMON = ("rounds=1", "dataset.batch_size=4", "embedding=2", "target_metric=test_top1")
 GRID = ("dataset=imagenet100", "dataset.path=data", "dataset.size=8", *COMMON)

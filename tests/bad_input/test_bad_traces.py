@@ -10,8 +10,7 @@ import pytest
 
 from flexray.traces import chunks
 from flexray.traces.cli import main as traces_command
-
-from .conftest import Command
+from helpers.outcome import Command
 
 GOOD = "machine,time,cpu\n" + "".join(f"{m},{t},0.{k + 1}\n" for k, m in enumerate("pqrs") for t in (0, 300, 600))
 FAULTS = {

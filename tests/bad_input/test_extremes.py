@@ -11,11 +11,11 @@ from torch import nn
 from flexray.config.overrides import prepare
 from flexray.config.typed import read
 from flexray.core.checks import number, shown, whole
-from flexray.core.errors import ConfigError, ResourceError, blame
-from flexray.core.memory import MemoryCheck, is_lack_of_memory
+from flexray.core.errors import ConfigError, ResourceError, blame, is_lack_of_memory
 from flexray.core.messages import Report
 from flexray.engine.driver.divergence import Watch
 from flexray.models import MLP, build_module
+from flexray.models.memory import MemoryCheck
 
 GOOGOL = "1" + "0" * 100
 TOO_LARGE = {

@@ -3,10 +3,10 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from small_tables import PARTIES, N, file_per_party, frame, one_file, use_table, whole, write_table
 
 from flexray.data.base import SPLITS
 from flexray.data.table import Table
+from helpers.tables import PARTIES, N, file_per_party, frame, one_file, use_table, whole, write_table
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

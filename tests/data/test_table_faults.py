@@ -3,11 +3,11 @@ from datetime import date
 import numpy as np
 import pyarrow
 import pytest
-from small_tables import N, error_of, file_per_party, frame, one_file, use_table, whole, write_table
 
 from flexray.core.errors import ConfigError, DataError
 from flexray.data.columns import numbers
 from flexray.data.table import Table
+from helpers.tables import N, error_of, file_per_party, frame, one_file, use_table, whole, write_table
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

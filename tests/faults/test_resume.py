@@ -243,12 +243,12 @@ def test_no_folder_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_ones_own_classes_are_used_when_trusted(
     start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mine = "+parties.b.model._target_=ray_models.Normalized"
+    mine = "+parties.b.model._target_=helpers.ray_models.Normalized"
     assert start(tmp_path / "undisturbed", mine) == 0
     assert start(tmp_path / "run", mine, "rounds=7") == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 2
     assert (
-        "parties.b.model._target_=ray_models.Normalized: stands in the run folder, which may not"
+        "parties.b.model._target_=helpers.ray_models.Normalized: stands in the run folder, which may not"
         in capsys.readouterr().err
     )
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=15", mine]) == 0

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from conftest import Compose, Run, WriteBundle
 from flexray.config.job import Job
 from flexray.core.messages import Ended, Record, Snapshot
 from flexray.engine.driver.make import make_driver
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from helpers.jobs import Compose, Run, WriteBundle
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
 EVERY = Saves(every=1, at_end=True)
@@ -61,7 +61,7 @@ def test_every_algorithm_goes_on_from_any_round(
     overrides = (
         f"algo={algo}", "dataset=bundle", f"dataset.path={path}", "dataset.batch_size=7", "rounds=9", "eval_every=4",
         "speeds=google_mean", "server=mlp", "server.dropout=0.3", "target=0.2", "lr_decay.milestones=[30]",
-        "++parties.b.model._target_=ray_models.Normalized", "++parties.c.model.dropout=0.2",
+        "++parties.b.model._target_=helpers.ray_models.Normalized", "++parties.c.model.dropout=0.2",
     )  # fmt: skip
     more = ("adaptive.weighted=false", "adaptive.first=dummy") if algo == "adaptive" else ()
     assert_goes_on_from_anywhere(lambda: compose_job(*overrides, *more), run_inline)

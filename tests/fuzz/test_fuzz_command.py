@@ -32,12 +32,13 @@ from flexray.config.job import Job, build
 from flexray.config.overrides import check_keys, chosen_name, own_keys, prepare
 from flexray.config.schema import RunConfig, config_folder, register, settle
 from flexray.config.typed import choices_of, key_of
-from flexray.config.unread import outside_theory, unread
 from flexray.core.errors import UserError
 from flexray.engine.driver.experiment import Limits
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.engine.hosts.plan import together
 from flexray.run.command import run_command
+from flexray.run.hints import outside_theory, unread
 
 EVERY_DAY, OF_WHOLE_COMMAND = 480, 20
 MOST_STEPS = 100
@@ -48,7 +49,7 @@ GROUPS = {
     for group in ("algo", "dataset", "model", "server", "optimizer", "speeds", "clock", "cluster", "logger")
 }
 KEYS = sorted(
-    key for key in known_keys(FOLDER)
+    key for key in known_keys()
     if not key.startswith(("hydra", "dataset.synthetic", "dataset.standin", "resume")) and "default" not in key
 )  # fmt: skip
 MORE = [
@@ -179,9 +180,7 @@ def run_one_round(job: Job) -> None:
     steps = FlexVFL(x.algorithm.system).iterations_by_timeout(Moment(0, 0.0, x.speeds.utilization(0, 0.0)))
     if x.wall is None and max(steps) <= MOST_STEPS:
         with borrowed_torch():
-            list(
-                make_driver(replace(x, limits=Limits(rounds=1)), InProcess(), InProcess.placement(len(x.parties))).run()
-            )
+            list(make_driver(replace(x, limits=Limits(rounds=1)), InProcess(), together(len(x.parties))).run())
 
 
 def refusal(base: Sequence[str], words: Sequence[str]) -> str | None:
@@ -191,7 +190,7 @@ def refusal(base: Sequence[str], words: Sequence[str]) -> str | None:
     except UserError as error:
         return str(error)
     except HYDRA_ERRORS as error:
-        return explain(error, FOLDER)
+        return explain(error)
     return None
 
 

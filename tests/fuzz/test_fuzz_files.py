@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from flexray.core.errors import UserError
-
-from .files import KINDS, npy
+from helpers.damaged_files import KINDS, npy
 
 GIB = 1 << 30
 SECONDS = 10.0

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from flexray.config.job import Job
-from flexray.core.messages import Ended, Record
 from flexray.engine.hosts.ray import RayCluster
-
-RunOnRay = Callable[[Job], list[Record]]
+from helpers.ray_runs import RunOnRay
 
 
 @pytest.fixture(scope="session")
@@ -28,10 +25,3 @@ def cluster() -> Iterator[RayCluster]:
 def on_ray(cluster: RayCluster) -> RunOnRay:
     """Return a function that runs a job on the shared cluster and returns its records."""
     return lambda job: list(cluster.run(job.cluster, job.experiment))
-
-
-def digests(records: list[Record]) -> dict[str, str]:
-    """Return the digests of a run."""
-    ended = records[-1]
-    assert isinstance(ended, Ended)
-    return ended.digests

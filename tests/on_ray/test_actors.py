@@ -13,13 +13,12 @@ import pytest
 import ray
 import torch
 
-from conftest import Compose, Run
 from flexray.core.errors import ParticipantError, ResourceError
 from flexray.engine.driver.seam import unwatched
 from flexray.engine.hosts.ray import RayCluster
 from flexray.engine.hosts.ray.actors import RayRuntime
-
-from .conftest import RunOnRay, digests
+from helpers.jobs import Compose, Run
+from helpers.ray_runs import RunOnRay, digests
 
 pytestmark = pytest.mark.ray
 
@@ -92,7 +91,7 @@ def test_the_next_job_gets_the_same_processes(cluster: RayCluster, compose_job: 
 def test_a_failing_party_is_named_and_the_next_run_works(
     compose_job: Compose, on_ray: RunOnRay, run_inline: Run, tmp_path: Path
 ) -> None:
-    job = compose_job("cluster=local", *SHARES, "++parties.3.model._target_=ray_models.FailsInRoundTwo", *FAST)
+    job = compose_job("cluster=local", *SHARES, "++parties.3.model._target_=helpers.ray_models.FailsInRoundTwo", *FAST)
     with pytest.raises(ParticipantError, match="lower_left failed in round 2: TwoArguments: it broke") as failure:
         on_ray(job)
     assert "raise TwoArguments" in failure.value.trace
@@ -119,7 +118,7 @@ def test_too_many_cpus_fail_at_once_and_say_what_there_is_and_cost_no_process(
 def test_a_killed_party_is_named_and_the_next_run_works(
     cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
 ) -> None:
-    job = compose_job("cluster=local", "++parties.2.model._target_=ray_models.Kills", *FAST)
+    job = compose_job("cluster=local", "++parties.2.model._target_=helpers.ray_models.Kills", *FAST)
     with pytest.raises(ParticipantError, match=r"flexray-digits-party-2-upper_right failed in its process: died"):
         on_ray(job)
     assert len(on_ray(compose_job("cluster=local", *FAST))) > 3
@@ -127,6 +126,8 @@ def test_a_killed_party_is_named_and_the_next_run_works(
 
 def test_read_only_messages_do_no_harm_to_a_model_that_edits_its_input(compose_job: Compose, on_ray: RunOnRay) -> None:
     plain = on_ray(compose_job("cluster=local", *FAST))
-    edited = on_ray(compose_job("cluster=local", "++parties.server.model._target_=ray_models.EditingServer", *FAST))
+    edited = on_ray(
+        compose_job("cluster=local", "++parties.server.model._target_=helpers.ray_models.EditingServer", *FAST)
+    )
     assert np.isfinite(edited[-2].metrics["test_loss"])
     assert plain[-1].digests.keys() == edited[-1].digests.keys()

@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flexray.run.command import run_command
+from helpers.processes import wait_for_address
 
 pytestmark = pytest.mark.ray
 
@@ -103,17 +102,6 @@ def test_a_running_cluster_is_joined_with_its_token_only(tmp_path: Path, short_f
     finally:
         head.terminate()
         head.wait(timeout=30)
-
-
-def wait_for_address(head: subprocess.Popen[Any], folder: Path) -> str:
-    """Return the address of a starting head node, which it writes into its folder."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        address = folder / "ray_current_cluster"
-        if address.is_file() and address.read_text().strip():
-            return address.read_text().strip()
-        head.poll()
-    raise TimeoutError("no head node")
 
 
 def test_no_cluster_to_join_is_said_in_one_line(tmp_path: Path) -> None:

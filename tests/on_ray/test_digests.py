@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import Compose, Run, WriteBundle
-
-from .conftest import RunOnRay, digests
+from helpers.jobs import Compose, Run, WriteBundle
+from helpers.ray_runs import RunOnRay, digests
 
 pytestmark = pytest.mark.ray
 

@@ -19,8 +19,7 @@ import pytest
 
 from flexray.engine.hosts.loopback import VARIABLE
 from flexray.run.command import run_command
-
-from .processes import descendants, is_alive, within
+from helpers.processes import descendants, is_alive, within
 
 pytestmark = pytest.mark.ray
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import ray._private.state
 
-from conftest import Compose, Run
 from flexray.config.job import Job
 from flexray.core.errors import LostProcessError
 from flexray.core.messages import Ended, Record, RoundRecord
@@ -19,8 +18,8 @@ from flexray.run.execution import Execution
 from flexray.run.watch.base import Observer, Observers
 from flexray.run.watch.folder import TableObserver
 from flexray.run.watch.timeline import TimelineObserver
-
-from .conftest import digests
+from helpers.jobs import Compose, Run
+from helpers.ray_runs import digests
 
 pytestmark = pytest.mark.ray
 
@@ -49,7 +48,7 @@ def kill(name: str, number: int = signal.SIGKILL) -> None:
 
 
 def execute(job: Job, cluster: RayCluster, folder: Path, strikes: Strikes) -> Execution:
-    watching = Observers([TableObserver(folder), TimelineObserver(folder, 1000), strikes])
+    watching = Observers(lambda: [TableObserver(folder), TimelineObserver(folder, 1000), strikes])
     execution = Execution(job, cluster, watching, folder, {})
     try:
         execution.run(None)
@@ -59,7 +58,7 @@ def execute(job: Job, cluster: RayCluster, folder: Path, strikes: Strikes) -> Ex
 
 
 def write(records: list[Record], folder: Path) -> None:
-    watching = Observers([TableObserver(folder), TimelineObserver(folder, 1000)])
+    watching = Observers(lambda: [TableObserver(folder), TimelineObserver(folder, 1000)])
     for record in records:
         watching.on(record)
     watching.close()

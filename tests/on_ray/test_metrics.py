@@ -17,10 +17,10 @@ WATCHED = """
 import re, sys, urllib.request
 import ray
 from flexray.core.messages import Ended
-from flexray.run.watch import cluster_metrics
+from flexray.run.watch import tracking
 from flexray.run import run_command
 
-class Watched(cluster_metrics.ClusterMetrics):
+class Watched(tracking.ClusterMetrics):
     def on(self, record):
         super().on(record)
         if isinstance(record, Ended):  # its cluster is still there
@@ -31,7 +31,7 @@ class Watched(cluster_metrics.ClusterMetrics):
                     break
             print(page)
 
-cluster_metrics.ClusterMetrics = Watched
+tracking.ClusterMetrics = Watched
 sys.exit(run_command(sys.argv[1:]))
 """
 """A run that prints what stands at the endpoint when it has ended, in a process without another test's cluster."""

@@ -21,9 +21,7 @@ import psutil
 import pytest
 
 from flexray.run.command import run_command
-
-from .processes import descendants, within
-from .test_command import wait_for_address
+from helpers.processes import descendants, wait_for_address, within
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(500)]
 

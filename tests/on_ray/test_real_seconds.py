@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Compose, Run
 from flexray.core.messages import Record, RoundRecord
 from flexray.run.watch.folder import TableObserver
-
-from .conftest import RunOnRay, digests
+from helpers.jobs import Compose, Run
+from helpers.ray_runs import RunOnRay, digests
 
 pytestmark = pytest.mark.ray
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import Compose, Run
-
-from .conftest import RunOnRay, digests
+from helpers.jobs import Compose, Run
+from helpers.ray_runs import RunOnRay, digests
 
 pytestmark = pytest.mark.ray
 
@@ -15,7 +14,7 @@ PICTURES = ("dataset.synthetic_train=24", "dataset.synthetic_test=12", "dataset.
 CASES = {
     "mosei": (("adaptive", "vafl"), SENTIMENT),  # a BERT in one actor and LSTMs in others
     "mosi": (("flex", "sync_max"), SENTIMENT),
-    "imagenet100": (("pbcd", "vafl"), (*PICTURES, "dataset.size=16", "dataset.worker_kind=processes")),
+    "imagenet100": (("pbcd", "vafl"), (*PICTURES, "dataset.size=16")),
     "modelnet40": (("sync_min", "adaptive"), (*PICTURES, "dataset.size=8", "dataset.views=3")),
 }
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flexray.report.cli import main
-from report.browser import look, open_browser, wait
-from report.made import sweep, write_run
+from helpers.browser import look, open_browser, wait
+from helpers.made_runs import sweep, write_run
 
 ROWS = "[...document.querySelectorAll('#results tbody tr')].map(r => [...r.cells].map(c => c.innerText.trim()))"
 

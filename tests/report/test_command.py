@@ -13,7 +13,7 @@ from flexray.report.cli import main
 from flexray.report.folders import read_run
 from flexray.report.published import published
 from flexray.report.statistics import Spread
-from report.made import sweep, write_run
+from helpers.made_runs import sweep, write_run
 
 FIGURES = ["target_by_bytes", "train_loss_by_bytes"]
 

@@ -17,7 +17,7 @@ from flexray.report.looks import Look, decided_early, looks
 from flexray.report.plots import draw
 from flexray.traces.plot import draw_trace
 from flexray.traces.reading import Trace
-from report.made import write_run
+from helpers.made_runs import write_run
 
 LONG = "my_package.algorithms.AnAlgorithmOfQuiteALongName"
 

@@ -12,7 +12,7 @@ from pylatexenc.latex2text import LatexNodes2Text
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexWalker
 
 from flexray.report.cli import main
-from report.made import sweep, write_run
+from helpers.made_runs import sweep, write_run
 
 EVIL = r"""[=cmd|'/c'!A1 </script><b>$x$_{\input{a}} \write18{x} ~^#%& µé "q" """
 EN_DASH = "\u2013"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import re
 from html.parser import HTMLParser
@@ -15,14 +13,10 @@ import pytest
 from flexray.report.contents import Wanted, make_report
 from flexray.report.page import make_page
 from flexray.report.tables import make_table
-from report.made import sweep, write_run
+from helpers.made_runs import sweep, write_run
+from helpers.pages import page_of, unpacked
 
 EVIL = "</script><img src=x onerror=alert(1)>\"'"
-
-
-def page_of(folder: Path) -> str:
-    report = make_report([folder], Wanted())
-    return make_page(report, make_table(report.results, report.papers))
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +26,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     write_run(folder / "9", "flex", 9, finished=False)
     (write_run(folder / "10", "flex", 10) / "evals.csv").write_text("round\n0\n")
     return page_of(folder)
-
-
-def unpacked(page: str, part: str) -> str:
-    found = re.search(rf'<script type="text/plain" id="{part}">([A-Za-z0-9+/=]+)</script>', page)
-    assert found
-    return gzip.decompress(base64.b64decode(found[1])).decode()
 
 
 class Outline(HTMLParser):

@@ -12,8 +12,8 @@ from flexray.report.cli import main
 from flexray.report.folders import read_run
 from flexray.report.published import Published, published
 from flexray.report.statistics import Spread
-from report.made import write_run
-from report.test_page import unpacked
+from helpers.made_runs import write_run
+from helpers.pages import unpacked
 
 SGD = {"_target_": "flexray.optimizers.LocalSGD", "momentum": 0.0, "proximal": 0.0, "local_rates": None}
 TABLE_2 = {

@@ -10,8 +10,8 @@ import pytest
 from flexray.report.folders import read_run
 from flexray.report.schedule import read_schedule
 from flexray.report.slowest import ALL, SLOWEST, Selection, select
-from report.made import write_run
-from report.test_page import page_of, unpacked
+from helpers.made_runs import write_run
+from helpers.pages import page_of, unpacked
 
 
 def selected(folder: Path, tau: list[int], timeline: bool = True) -> tuple[Selection, list[str]]:

@@ -15,7 +15,7 @@ from flexray.report.folders import find_runs, read_runs
 from flexray.report.grouping import Group, make_groups
 from flexray.report.runs import Run
 from flexray.report.statistics import Result, Spread, results, spread, with_deviation
-from report.made import sweep, write_run
+from helpers.made_runs import sweep, write_run
 
 
 def runs_in(*folders: Path) -> list[Run]:

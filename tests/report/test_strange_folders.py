@@ -15,7 +15,7 @@ from flexray.core.runfolder import flatten, read_yaml
 from flexray.report.contents import Wanted, make_report
 from flexray.report.folders import find_runs, read_run
 from flexray.report.runs import COMPLETED, DAMAGED, UNFINISHED
-from report.made import write_run
+from helpers.made_runs import write_run
 
 
 def cut(path: Path, size: int) -> None:

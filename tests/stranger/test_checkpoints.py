@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from flexray.run.command import run_command
-from stranger.conftest import SMALL, Stranger, tree
+from helpers.strangers import SMALL, Stranger, tree
 
 Change = Callable[[dict[str, Any]], object]
 

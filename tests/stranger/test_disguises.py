@@ -15,8 +15,7 @@ from flexray.report.folders import read_run
 from flexray.run.command import run_command
 from flexray.run.resume import find_resume
 from flexray.run.save.storage import LocalStorage
-
-from .conftest import SMALL, Stranger, tree
+from helpers.strangers import SMALL, Stranger, tree
 
 
 @pytest.mark.parametrize("name", ["0.5", "1", "true", "[evil,X]"])

@@ -10,7 +10,7 @@ import pytest
 
 from flexray.core.runfolder import FILES, check_files
 from flexray.run.command import run_command
-from stranger.conftest import SMALL, Stranger, tree
+from helpers.strangers import SMALL, Stranger, tree
 
 PLACES = (
     *FILES, ".hydra", "checkpoints", "checkpoints/final", ".hydra/config.yaml", ".hydra/overrides.yaml",

@@ -10,8 +10,8 @@ import pytest
 
 from flexray.config.trust import check_config, check_overrides
 from flexray.core.errors import ConfigError
-from flexray.run.resume import how_to_go_on
-from stranger.conftest import Stranger
+from flexray.run.hints import how_to_go_on
+from helpers.strangers import Stranger
 
 KEY = "stands in the run folder and is no key of a run"
 CLASS = "the class is none of flexray.models"

@@ -11,7 +11,7 @@ import pytest
 
 from flexray.traces.figures import figures
 from flexray.traces.reading import read_trace
-from traces.writing import native, run, text
+from helpers.trace_files import native, run, text
 
 Captured = pytest.CaptureFixture[str]
 

@@ -12,7 +12,7 @@ from flexray.traces.cleaning import Counts
 from flexray.traces.formats.base import Request
 from flexray.traces.formats.google2011 import FORMAT
 from flexray.traces.reading import trace_info
-from traces.writing import Task, close, imported, machine_events, run, task_usage, text
+from helpers.trace_files import Task, close, imported, machine_events, run, task_usage, text
 
 TASKS: list[Task] = [
     (600, 900, 1, 7, "0.1"),  # fills window 2

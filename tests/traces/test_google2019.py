@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from flexray.traces.reading import trace_info
-from traces.writing import S, close, imported, run, text
+from helpers.trace_files import S, close, imported, run, text
 
 Row = dict[str, object]
 

@@ -8,8 +8,7 @@ import pytest
 
 from flexray.core.errors import DataError
 from flexray.traces.reading import read_trace, trace_info
-
-from .writing import native
+from helpers.trace_files import native
 
 COUNTS = "its note flexray.cleaning: expected a JSON mapping of kinds of fault to counts, got "
 STEP = "its note flexray.step_s: expected seconds, a positive number, got "

@@ -9,9 +9,9 @@ import pytest
 from flexray.core.errors import DataError
 from flexray.core.speeds import local_iterations
 from flexray.traces import parquet as trace_parquet
-from flexray.traces.native import TraceWriter
+from flexray.traces.parquet import TraceWriter
 from flexray.traces.reading import read_trace, shipped_traces, trace_info
-from traces.writing import close, native, text
+from helpers.trace_files import close, native, text
 
 CPU = {"a": [0.1, 0.15, 0.2], "b": [0.5, 0.0, 1.0], "c": [0.25, 0.75, 0.125]}
 LONG = "machine,time,cpu\n" + "".join(f"{m},{300 * t},{v}\n" for m, cpu in CPU.items() for t, v in enumerate(cpu))

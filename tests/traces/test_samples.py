@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from flexray.traces.reading import trace_info
-from traces.writing import close, imported, run, text
+from helpers.trace_files import close, imported, run, text
 
 
 def cleaning(folder: Path) -> dict[str, int]:

@@ -8,7 +8,7 @@ import pytest
 from flexray.traces.figures import figures
 from flexray.traces.reading import read_trace
 from flexray.traces.synthesize import TOLERANCE, Wanted, distance, measure, synthesize, wanted_of
-from traces.writing import run
+from helpers.trace_files import run
 
 JOBS = Wanted(mean=0.2124, between=0.1072, within=0.03255, lag1=0.6685, daily=0.3463)
 

@@ -9,8 +9,7 @@ import types
 import pytest
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
-
-from .conftest import RunFolder, rows
+from helpers.wall_runs import RunFolder, rows
 
 
 class Three(RoundAlgorithm):

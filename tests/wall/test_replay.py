@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from flexray.run.command import run_command
-
-from .conftest import SMALL, RunFolder, repeated, rows, summary
+from helpers.wall_runs import SMALL, RunFolder, repeated, rows, summary
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
 TIES = ("rounds=14", "timeout=6", "speeds.unit_time=[1,1.2,1.4,1]", "network.t_comm={a:0.2,b:0,default:1}")

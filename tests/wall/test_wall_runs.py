@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from flexray.run.command import run_command
-
-from .conftest import SMALL, RunFolder, repeated, rows, summary
+from helpers.wall_runs import SMALL, RunFolder, repeated, rows, summary
 
 SLOWER = ("timeout=0.2", "rounds=1")
 FAST = ("clock=wall", "timeout=0.02", "network.t_comm=0.005", "rounds=5")
@@ -93,7 +92,7 @@ def test_what_is_really_waited_for_cannot_be_left_out(key: str, algo: str, bundl
 
 def test_kept_optimizer_state_statistics_and_decay_survive_the_dummy_round(run_folder: RunFolder) -> None:
     kept = (
-        "optimizer=adam", "optimizer.keep_state=true", "++parties.c.model._target_=ray_models.Normalized",
+        "optimizer=adam", "optimizer.keep_state=true", "++parties.c.model._target_=helpers.ray_models.Normalized",
         "lr_decay.milestones=[3]",
     )  # fmt: skip
     first = run_folder("first", "speeds=google_mean", *kept, *FAST)

@@ -34,7 +34,7 @@ class AdaptiveFlexVFL(FlexVFL):
         weighted: Divide by w_bar (the paper). Without it the rule is that of the published code: it starts at
             eta = A_k / (floor(t_o (1 - c) / base_k) + 1), with the smallest utilization c of the whole run, and goes on
             with eta <- eta * tau_before / tau_now, so that eta stays near A_k / tau_k.
-        first: How tau^0 is found: ``speeds`` (known beforehand) or ``dummy`` (a round that takes its time and changes
+        first: How tau^0 is found: ``speeds`` (known beforehand) or ``dummy`` (a round that takes time and changes
             nothing).
     """
 
@@ -57,15 +57,15 @@ class AdaptiveFlexVFL(FlexVFL):
         return dummy
 
     @override
-    def kept(self) -> Any:
+    def save(self) -> Any:
         return self._first_tau
 
     @override
-    def keep(self, kept: Any) -> None:
-        is_one = isinstance(kept, tuple) and all(type(tau) is int and tau >= 0 for tau in kept)
-        if not is_one or len(kept) not in (0, len(self.system.names)):
-            raise ValueError(f"algorithm: expected the first tau of everybody, got {str(kept)[:80]}")
-        self._first_tau = kept
+    def load(self, saved: Any) -> None:
+        is_one = isinstance(saved, tuple) and all(type(tau) is int and tau >= 0 for tau in saved)
+        if not is_one or len(saved) not in (0, len(self.system.names)):
+            raise ValueError(f"algorithm: expected the first tau of everybody, got {str(saved)[:80]}")
+        self._first_tau = saved
 
     @override
     def plan(self, now: Moment) -> Plan:
@@ -95,7 +95,7 @@ class AdaptiveFlexVFL(FlexVFL):
             yield a / (iterations_that_fit(system.timeout_units, base, system.least_utilization) + 1)
 
     def _reported(self, reports: Sequence[Report]) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Return tau and w_bar of everybody's last reports; of who has not taken part yet, those of the first rate."""
+        """Return tau and w_bar of everybody's last reports; before a first report, those of the first rate."""
         first_tau = self._first_tau or (0,) * len(reports)
         found = [
             (r.tau, r.max_weight) if r.tau else (first, o.max_weight(first, 0.0))

@@ -9,8 +9,9 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
+from flexray.core.clock import Stopwatch
 from flexray.core.messages import Report
 from flexray.core.speeds import local_iterations, unit_time
 from flexray.optimizers import LocalOptimizer
@@ -56,8 +57,8 @@ class Moment:
         round: 0-based index.
         sim_time: Simulated time in units.
         utilization: CPU utilizations.
-        reports: Everybody's last reports: of the round before or, of who missed that one, of the last before it (none
-            yet: tau 0). None in the first round, or if the algorithm does not ask for them.
+        reports: Everybody's last reports: of the round before or, for the absent, of their last round (none yet: tau
+            0). None in the first round, or if the algorithm does not ask for them.
         absent: The parties (0-based) that miss the round.
     """
 
@@ -97,25 +98,34 @@ class Plan:
     pace: RealPace = "fixed"
     server_units: float = 0.0
 
-    def end(self, start_units: float) -> float:
-        """Return the time at its end, if it starts then (VAFL: and its message finds the server idle)."""
-        if self.end_units is not None:
-            return self.end_units
-        return start_units + self.duration_units + self.server_units
+    def end(self, start: Stopwatch) -> Stopwatch:
+        """Return the time at its end, if it starts then (VAFL: when the party's message is at the server)."""
+        watch = copy.copy(start)
+        if self.end_units is None:
+            watch.advance(self.duration_units)
+        else:
+            watch.move_to(self.end_units)
+        return watch
 
 
 class Algorithm:
-    """What both kinds of algorithms have: their participants, and a memory that checkpoints keep."""
+    """What both kinds of algorithms have: their participants, and a memory that checkpoints hold."""
+
+    takes_turns: ClassVar[bool]
+    """Whether parties take turns, each at its own pace; else all participants share global rounds."""
+
+    takes_turns: ClassVar[bool]
+    """Whether parties take turns, each at its own pace, in place of rounds that all share."""
 
     def __init__(self, system: System) -> None:
         self.system = system
 
-    def kept(self) -> Any:
+    def save(self) -> Any:
         """Return what it remembers from one plan to the next, as plain values, for checkpoints."""
         return None
 
-    def keep(self, kept: Any) -> None:
-        """Take over what :meth:`kept` returned."""
+    def load(self, saved: Any) -> None:
+        """Take over what :meth:`save` returned."""
 
     def computes(self, now: Moment) -> tuple[bool, ...]:
         """Return whether each participant takes local iterations: neither frozen nor absent."""
@@ -134,6 +144,7 @@ class RoundAlgorithm(Algorithm, ABC):
     To add one, subclass this, write :meth:`plan`, and name the class: ``algo._target_=my_package.MyAlgorithm``.
     """
 
+    takes_turns = False
     needs_reports: bool = False
     """Whether :meth:`plan` reads the reports of the round before (the driver then cannot submit ahead)."""
 
@@ -144,13 +155,13 @@ class RoundAlgorithm(Algorithm, ABC):
     def leaves_out(self, index: int, utilization: Sequence[float]) -> Collection[int]:
         """Return the parties (0-based) that take no part in a round (0-based), as of clients that are sampled.
 
-        It is asked ahead of :meth:`plan`, whose ``now.absent`` has them: they compute, send and receive nothing, and
+        It is called before :meth:`plan`, where ``now.absent`` has them: they compute, send and receive nothing, and
         what they sent last stands in (:mod:`flexray.core.absence`). A round must give the same parties each time.
         """
         return ()
 
     def preparation(self, now: Moment) -> Plan | None:
-        """Return the plan of a dummy round, which takes its time before the first one and changes nothing, or None.
+        """Return the plan of a dummy round, which takes time before the first one and changes nothing, or None.
 
         With ``clock=wall`` it is really taken, and its reports are those of the first round's :class:`Moment`.
         """
@@ -174,7 +185,7 @@ class RoundAlgorithm(Algorithm, ABC):
         return tuple(unit_time(base, c) for base, c in zip(self.system.base_units, now.utilization, strict=True))
 
     def slowest_unit(self, now: Moment) -> float:
-        """Return the longest unit time among those who compute (0 if nobody does)."""
+        """Return the longest unit time of participants that compute (0 if none does)."""
         times = zip(self.unit_times(now), self.computes(now), strict=True)
         return max((unit for unit, computes in times if computes), default=0.0)
 
@@ -209,10 +220,12 @@ class RoundAlgorithm(Algorithm, ABC):
 class EventAlgorithm(Algorithm, ABC):
     """An algorithm in which parties take turns, each at its own pace."""
 
+    takes_turns = True
+
     @abstractmethod
     def plan(self, party: int, now: Moment) -> Plan:
         """Return how long the turn of ``party`` (0-based) that starts now lasts, and what is done when it ends."""
 
     def priority(self, party: int, turn: int) -> int:
-        """Return who comes first among turns that end together: the lowest number, by default by party."""
+        """Return the rank of a turn among those that end together: the lowest comes first, by default by party."""
         return party

@@ -1,4 +1,4 @@
-"""Asks an algorithm, perhaps a user's own, for a plan, and refuses one that cannot be carried out."""
+"""Asks an algorithm, perhaps a user's own, for a plan, and refuses a plan that cannot be carried out."""
 
 from __future__ import annotations
 

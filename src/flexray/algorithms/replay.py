@@ -1,6 +1,6 @@
 """Repeats the rounds or turns of an earlier run: the same local iterations, rates, durations and order.
 
-Whatever decided them then, an algorithm on virtual speeds or real seconds on a busy machine, is not asked again.
+It does not matter what decided them then: an algorithm on virtual speeds, or real seconds on a busy machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Recorded:
         tau: Local iterations of the parties, then the server.
         lr: Learning rates as they were used, decay included.
         utilization: CPU utilizations.
-        party: VAFL: the party (0-based) whose turn it was.
+        party: VAFL: the party (0-based) that took its turn.
         absent: The parties (0-based) that missed it; None: no absence was simulated.
     """
 

@@ -153,7 +153,7 @@ def bound(record: RunRecord, smoothness: float, loss_gap: float) -> Bound:
     """Return the right side of Theorem 1 (main.eq); the module's notes discuss its assumptions.
 
     The rate term is 4 (F(Theta^0) - F_inf) / S; the noise term is 4 L / S times the sum of eta^2 W w_bar tau sigma_k^2.
-    Both are computed even where a rate is too large for the theorem; :func:`violations` tells.
+    Both are computed even where a rate is too large for the theorem; :func:`violations` lists them.
 
     ``loss_gap`` is F(Theta^0) - F_inf: the loss of the start, on the whole data, less any lower bound of the loss.
     """
@@ -194,7 +194,7 @@ def recommended_rate(tau: ArrayLike, rounds: int) -> float:
 
 
 def decay_conditions(power: float) -> tuple[bool, bool]:
-    """Tell which conditions of Corollary 2 the rates c / (r + 1)^power, c > 0, meet.
+    """Return which conditions of Corollary 2 the rates c / (r + 1)^power, c > 0, meet.
 
     The first is that their sum diverges (power <= 1), the second that the sum of squares converges (power > 1/2).
     """

@@ -15,14 +15,13 @@ from rich.table import Table
 
 from flexray.config.compose import build_composed, compose
 from flexray.config.explain import HYDRA_ERRORS, explain, one_line
-from flexray.config.overrides import key_of
-from flexray.config.schema import config_folder
+from flexray.config.typed import key_of
 from flexray.core.commands import guarded
 from flexray.core.errors import ConfigError, ResourceError
+from flexray.core.memory import available_bytes
 from flexray.engine.hosts.fit import Demand, Node, UndecidedError, assign, described, share_out
-from flexray.engine.hosts.memory import GIB, available_bytes, check_memory
 from flexray.engine.hosts.plan import ClusterPlan, HostSpec
-from flexray.engine.hosts.resources import MEMORY, check_nodes
+from flexray.engine.hosts.resources import GIB, MEMORY, check_memory, check_nodes
 
 USAGE = "usage: python -m flexray.cluster check [key=value ...]"
 
@@ -42,7 +41,7 @@ def _check(arguments: list[str]) -> int:
     try:
         plan = read_plan(overrides)
     except HYDRA_ERRORS as error:
-        raise ConfigError(one_line(explain(error, config_folder()))) from error
+        raise ConfigError(one_line(explain(error))) from error
     nodes = _nodes(plan)
     Console().print(node_table(nodes))
     print(check(plan, nodes))

@@ -1,9 +1,9 @@
-"""Values that the user gives once for all, as a list, or by participant.
+"""Values given once for all participants, as a list, or by participant.
 
 One rule for every such key (``lr``, ``network.t_comm``, ``speeds.utilization``, ``cluster.cpus_per_party``, ...):
 
-* a number holds for everybody;
-* a list has one number per party in order (and, where the server has such a value too, may have the server's last);
+* a number holds for all participants;
+* a list has one number per party in order, and may end with the server's where the server has such a value;
 * a mapping names participants, by name, by number (1..K) or as ``server``; ``default`` is for those not named.
 """
 
@@ -12,9 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flexray.core.checks import number as number
-from flexray.core.checks import shown as shown
-from flexray.core.checks import whole as whole
 from flexray.core.errors import ConfigError, near_match
 from flexray.core.messages import SERVER
 
@@ -22,11 +19,7 @@ Check = Callable[[str, Any], float]
 
 
 def resolve(
-    key: str,
-    value: Any,
-    names: Sequence[str],
-    check: Check,
-    defaults: Sequence[float] | None = None,
+    key: str, value: Any, names: Sequence[str], check: Check, defaults: Sequence[float] | None = None
 ) -> tuple[float, ...]:
     """Return one number per name.
 
@@ -41,43 +34,32 @@ def resolve(
         return tuple(defaults)
     if isinstance(value, Mapping):
         return _from_mapping(key, value, names, check, defaults)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return _from_list(key, value, names, check, defaults)
-    return (check(key, value),) * len(names)
-
-
-def _from_list(
-    key: str, value: Sequence[Any], names: Sequence[str], check: Check, defaults: Sequence[float] | None
-) -> tuple[float, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return (check(key, value),) * len(names)
     given = [check(f"{key}[{i}]", item) for i, item in enumerate(value)]
-    if len(given) == len(names):
-        return tuple(given)
-    has_server = names[-1] == SERVER
-    if has_server and defaults is not None and len(given) == len(names) - 1:
-        return (*given, defaults[-1])
-    expected = f"{len(names)} numbers ({', '.join(names)})"
-    raise ConfigError(f"{key}: expected one number or {expected}, got {len(given)} of them")
+    if names[-1] == SERVER and defaults is not None and len(given) == len(names) - 1:
+        given.append(defaults[-1])
+    if len(given) != len(names):
+        expected = f"{len(names)} numbers ({', '.join(names)})"
+        raise ConfigError(f"{key}: expected one number or {expected}, got {len(given)} of them")
+    return tuple(given)
 
 
 def _from_mapping(
     key: str, value: Mapping[Any, Any], names: Sequence[str], check: Check, defaults: Sequence[float] | None
 ) -> tuple[float, ...]:
-    by_place: dict[int, tuple[Any, Any]] = {}
-    for who, item in value.items():
-        if who == "default":
-            continue
-        place = participant(key, who, names)
-        if place in by_place:
-            raise ConfigError(f"{key}: '{names[place]}' is given twice, as {by_place[place][0]} and {who}")
-        by_place[place] = (who, item)
-    rest = value.get("default")
+    keys: dict[int, Any] = {}
+    for who in value:
+        if who != "default":
+            place = participant(key, who, names)
+            if place in keys:
+                raise ConfigError(f"{key}: '{names[place]}' is given twice, as {keys[place]} and {who}")
+            keys[place] = who
     result = []
     for place, name in enumerate(names):
-        if place in by_place:
-            who, item = by_place[place]
-            result.append(check(f"{key}.{who}", item))
-        elif rest is not None:
-            result.append(check(f"{key}.default", rest))
+        who = keys.get(place, "default")
+        if place in keys or value.get("default") is not None:
+            result.append(check(f"{key}.{who}", value[who]))
         elif defaults is not None:
             result.append(defaults[place])
         else:

@@ -25,7 +25,7 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
         node: A mapping with ``_target_``, an import path such as ``my_package.MyModel``.
         kind: What the class must be; of a function, only the result is checked, by :func:`make`.
         given: Names of parameters that are filled in later.
-        positional: How many parameters are filled in later by position.
+        positional: Number of parameters that are filled in later by position.
 
     Raises:
         ConfigError: There is no such class, or it is of another kind, or takes other arguments.
@@ -45,7 +45,11 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
     for name in node:
         if not isinstance(name, str):
             raise ConfigError(f"{key}.{name}: expected the name of an argument, got {shown(name)}")
-    arguments = {name: _nested(f"{key}.{name}", value) for name, value in node.items() if name != "_target_"}
+    arguments = {
+        name: make(f"{key}.{name}", value) if isinstance(value, Mapping) and "_target_" in value else value
+        for name, value in node.items()
+        if name != "_target_"
+    }
     _check_arguments(key, target, arguments, given, positional)
     return partial(target, **arguments)
 
@@ -83,7 +87,8 @@ def find(key: str, path: str) -> Any:
         elif found is None:
             raise ConfigError(f"{key}: cannot import '{path}': there is no module '{part}' here or installed")
         else:
-            raise ConfigError(f"{key}: '{walked}' has no '{part}'{near_match(part, _public(found), list_all=False)}")
+            public = [name for name in dir(found) if not name.startswith("_")]
+            raise ConfigError(f"{key}: '{walked}' has no '{part}'{near_match(part, public, list_all=False)}")
     return found
 
 
@@ -94,19 +99,9 @@ def _is_module(parent: Any, name: str) -> bool:
     return name in sys.modules or importlib.util.find_spec(name) is not None
 
 
-def _public(found: Any) -> list[str]:
-    return [name for name in dir(found) if not name.startswith("_")]
-
-
 def _names(kind: Kind) -> str:
     kinds = kind if isinstance(kind, tuple) else (kind,)
     return " or ".join(f"{k.__module__}.{k.__qualname__}" for k in kinds)
-
-
-def _nested(key: str, value: Any) -> Any:
-    if isinstance(value, Mapping) and "_target_" in value:
-        return make(key, value)
-    return value
 
 
 def _check_arguments(
@@ -114,7 +109,7 @@ def _check_arguments(
 ) -> None:
     try:
         parameters = inspect.signature(target).parameters
-    except (TypeError, ValueError):  # some classes written in C do not tell
+    except (TypeError, ValueError):  # some classes written in C have none
         return
     name_of_target = getattr(target, "__name__", repr(target))
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,14 +43,14 @@ def build_composed(
         choices: The choice of every group.
         typed: The overrides that it was composed from.
         base_dir: Folder that relative paths start from.
-        saved: The model that is to predict; batch sizes then mean nothing.
+        saved: The model that is to predict; batch sizes are then ignored.
 
     Raises:
         flexray.core.errors.UserError: Something in the configuration or the data is wrong.
     """
     from flexray.config.job import build  # imports torch: mistyped keys are reported sooner without
 
-    plain = as_plain(config)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
     check_keys(plain)
     plain = own_keys(plain, typed)
     if saved is not None:
@@ -58,10 +59,10 @@ def build_composed(
     return build(plain, algo, dataset, base_dir, saved)
 
 
-def as_plain(config: DictConfig) -> dict[str, Any]:
-    """Return a configuration as plain dictionaries and lists, interpolations resolved."""
-    plain: Any = OmegaConf.to_container(config, resolve=True)
-    return dict(plain)
+def as_json(config: DictConfig, resolve: bool = True) -> dict[str, Any]:
+    """Return a configuration as it is stored in JSON files, with interpolations resolved."""
+    stored: dict[str, Any] = json.loads(json.dumps(OmegaConf.to_container(config, resolve=resolve), default=str))
+    return stored
 
 
 def typed_overrides(chosen: Any) -> list[str]:

@@ -6,13 +6,12 @@ import re
 import traceback
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from flexray.config.schema import RunConfig
+from flexray.config.schema import RunConfig, config_folder
 from flexray.config.typed import choices_of
 from flexray.core.errors import UserError, near_match
 
@@ -24,7 +23,7 @@ GROWING = ("algo", "dataset", "model", "server", "optimizer")
 """Groups whose keys are the arguments of a class."""
 BY_PARTICIPANT = "{NAME:value,default:value}"
 
-# What Hydra and OmegaConf say, and what it means; {0}, {1} are the groups of the pattern.
+# Messages of Hydra and OmegaConf, and their meaning; {0}, {1} are the groups of the pattern.
 COMPOSING = (
     (r"Ambiguous value for argument '([^=]+)=(.*)'", "{0}: got several values, {1}; a list is [{1}], a sweep needs -m"),
     (r"Could not append to config\. An item is already at '([^']+)'", "{0}: is there already; expected it without +"),
@@ -46,25 +45,25 @@ ASSIGNING = (
 )
 
 
-def explain(error: Exception, config_folder: Path) -> str:
+def explain(error: Exception) -> str:
     """Return one line that names what was wrong and what was expected."""
-    if isinstance(error.__cause__, UserError):  # of what Hydra itself called: the log of the run folder
+    if isinstance(error.__cause__, UserError):  # raised by the log of the run folder, which Hydra opens
         return str(error.__cause__)
     text = str(error).strip()
     if isinstance(error, MissingConfigException):
-        return _unknown_choice(text, config_folder)
+        return _unknown_choice(text)
     if isinstance(error, OSError):
         return f"hydra.run.dir: cannot write the run folder: {error.filename}: {error.strerror}"
     for pattern, meaning in COMPOSING:
         if found := re.search(pattern, text):
             return meaning.format(*found.groups())
     if found := re.search(r"Could not override '([^']+)'|Could not delete from config. '([^']+)'", text):
-        return _unknown_key(found[1] or found[2], config_folder)
+        return _unknown_key(found[1] or found[2])
     return _wrong_value(error)
 
 
 def place_of(error: BaseException) -> str:
-    """Return type and message of an exception that nobody expected, and the line that raised it, as one line."""
+    """Return type and message of an unexpected exception and the line that raised it, as one line."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {one_line(str(error))} ({frame.filename}, line {frame.lineno}, in {frame.name})"
 
@@ -74,7 +73,7 @@ def one_line(text: str) -> str:
     return " ".join(line.strip() for line in text.splitlines())
 
 
-def _unknown_choice(text: str, folder: Path) -> str:
+def _unknown_choice(text: str) -> str:
     found = re.search(r"[Cc]ould not find '([^']+)'", text) or re.search(r"[Cc]annot find [^']*'([^']+)'", text)
     group, _, choice = (found[1] if found else text.splitlines()[0]).rpartition("/")
     if not group:
@@ -82,8 +81,8 @@ def _unknown_choice(text: str, folder: Path) -> str:
     return f"{group}: unknown choice '{choice}'{near_match(choice, choices_of(group))}"
 
 
-def _unknown_key(key: str, folder: Path) -> str:
-    known = known_keys(folder)
+def _unknown_key(key: str) -> str:
+    known = known_keys()
     if key == "experiment":
         return f"experiment: expected +experiment=NAME, with a plus; one of: {', '.join(choices_of(key))}"
     if key in known:
@@ -98,14 +97,14 @@ def _unknown_key(key: str, folder: Path) -> str:
         return (
             f"{key}: unknown key{hint or f' of the chosen {parent}; a class of yours is {parent}._target_=mine.Class'}"
         )
-    groups = (path.name for path in folder.iterdir() if path.is_dir())
+    groups = (path.name for path in config_folder().iterdir() if path.is_dir())
     return f"{key}: unknown key{near_match(key, known.union(groups), list_all=False)}"
 
 
 @cache
-def known_keys(folder: Path) -> frozenset[str]:
+def known_keys() -> frozenset[str]:
     """Return all keys that the schema and the configuration files have."""
-    keys = set(_flatten(OmegaConf.structured(RunConfig)))
+    folder, keys = config_folder(), set(_flatten(OmegaConf.structured(RunConfig)))
     for path in (folder / "config.yaml", *folder.glob("*/*.yaml")):
         node = OmegaConf.load(path)
         if not isinstance(node, DictConfig):

@@ -1,4 +1,4 @@
-"""From ``cluster`` of the configuration to hosts and what they ask of the machine."""
+"""Where participants run, from ``cluster``, ``device`` and ``precision``: hosts, what they ask for, and devices."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from flexray.config.by_participant import resolve
 from flexray.core.checks import not_negative, whole
-from flexray.core.errors import ConfigError, near_match
-from flexray.engine.hosts.inline import InProcess
-from flexray.engine.hosts.plan import STRATEGIES, ClusterPlan, HostSpec, host_name, place
+from flexray.core.errors import ConfigError, ResourceError, near_match
+from flexray.engine.driver.experiment import Experiment
+from flexray.engine.hosts.plan import STRATEGIES, ClusterPlan, HostSpec, host_name, place, together
 from flexray.engine.hosts.resources import check_address
+from flexray.engine.parties.devices import AUTO, CPU, CUDA, DEVICES, FP32, PRECISIONS, TF32, Compute
 
 KINDS = PACKED, LOCAL, RAY, INLINE = "packed", "local", "ray", "inline"
 
@@ -25,7 +28,7 @@ LABEL = rf"({VALUE}/)?{VALUE}"
 def build_cluster(
     config: Mapping[str, Any], dataset: str, names: Sequence[str], overrides: Mapping[int, Mapping[str, Any]]
 ) -> ClusterPlan:
-    """Return who lives where, and what each host asks of the machine.
+    """Return which host holds which participants, and what each host asks of the machine.
 
     Args:
         config: The composed configuration.
@@ -56,7 +59,7 @@ def build_cluster(
     hosts = _hosts(config, dataset, names, placement.groups, overrides)  # also refuses what an inline run ignores
     if kind == INLINE:
         gpus = sum(host.gpus for host in hosts)
-        return ClusterPlan(kind, InProcess.placement(num_parties), (), driver, threads=threads, gpus=gpus)
+        return ClusterPlan(kind, together(num_parties), (), driver, threads=threads, gpus=gpus)
     return ClusterPlan(kind, placement, hosts, driver, address, num_cpus, threads, 0.0, strategy, wait_s)
 
 
@@ -130,3 +133,64 @@ def _resources(node: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, flo
 
 def _cpus(node: Mapping[str, Any], key: str) -> float | None:
     return None if node[key] is None else not_negative(f"cluster.{key}", node[key])
+
+
+def build_computes(config: Mapping[str, Any], cluster: ClusterPlan, num_parties: int) -> list[Compute]:
+    """Return device and precision of every party and, last, of the server.
+
+    With ``device=auto`` a process that has a GPU share computes on the GPU.
+
+    Raises:
+        UserError: ``cuda`` is asked for where there is no GPU or no share of one, or the precision does not fit.
+    """
+    device, precision = config["device"], config["precision"]
+    for key, value, known in (("device", device, DEVICES), ("precision", precision, PRECISIONS)):
+        if value not in known:
+            raise ConfigError(f"{key}: unknown '{value}'{near_match(str(value), known)}")
+    if precision != FP32 and config["dtype"] != "float32":
+        raise ConfigError(f"precision: {precision} works on dtype=float32, got dtype={config['dtype']}")
+    kinds = _device_kinds(device, cluster, num_parties)
+    if precision == TF32 and CUDA not in kinds:
+        raise ConfigError("precision: tf32 is a format of GPUs, and nobody computes on one; expected fp32 or bf16")
+    return [Compute(kind, FP32 if kind == CPU and precision == TF32 else precision) for kind in kinds]
+
+
+def _device_kinds(device: str, cluster: ClusterPlan, count: int) -> list[str]:
+    """Return ``cpu`` or ``cuda`` for each of ``count`` parties, and the server last."""
+    if device == CPU:
+        return [CPU] * (count + 1)
+    inline = not cluster.hosts
+    shares = [cluster.gpus] if inline else [host.gpus for host in cluster.hosts]
+    if device == AUTO:
+        there = any(shares) and (cluster.kind == "ray" or torch.cuda.is_available())
+        kinds = [CUDA if share and there else CPU for share in shares]
+    else:
+        _require_cuda(cluster)
+        kinds = [CUDA] * len(shares)
+    if inline:
+        return kinds * (count + 1)
+    by_party = {k: kind for group, kind in zip(cluster.placement.groups, kinds, strict=False) for k in group}
+    return [*(by_party[k] for k in range(count)), kinds[-1]]
+
+
+def _require_cuda(cluster: ClusterPlan) -> None:
+    """Refuse ``device=cuda`` without a GPU, or without a share of it for each process."""
+    if cluster.kind != "ray" and not torch.cuda.is_available():
+        raise ResourceError(f"device: cuda is asked for, but torch {torch.__version__} sees no GPU here; expected cpu")
+    lacking = [host for host in cluster.hosts if not host.gpus]
+    if lacking:
+        key = "cluster.gpus_server" if lacking[0] is cluster.hosts[-1] else "cluster.gpus_per_party"
+        raise ResourceError(
+            f"device: cuda is asked for, but {lacking[0].name} has no share of a GPU; expected {key} above 0, such as"
+            f" 0.05, or device=auto"
+        )
+
+
+def described_computes(x: Experiment) -> dict[str, Any]:
+    """Return ``device`` and ``precision`` of a run, by participant where they differ."""
+    computes = {spec.name: spec.compute for spec in (*x.parties, x.shared.server)}
+    result: dict[str, Any] = {}
+    for key in ("device", "precision"):
+        values = {name: getattr(compute, key) for name, compute in computes.items()}
+        result[key] = next(iter(values.values())) if len(set(values.values())) == 1 else values
+    return result

@@ -12,26 +12,27 @@ from torch import nn
 
 from flexray.algorithms.adaptive import FIRST, static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
-from flexray.config.absence import with_absences
+from flexray.algorithms.replay import ReplayRounds, ReplayTurns
+from flexray.algorithms.vafl import VAFL
+from flexray.config import schedule
 from flexray.config.by_participant import participant, resolve
-from flexray.config.clock import with_clock
 from flexray.config.components import component, make
-from flexray.config.dataset import build_dataset
-from flexray.config.devices import with_devices
-from flexray.config.hosts import build_cluster
-from flexray.config.links import bandwidths, wires
-from flexray.config.saves import Safety, build_safety
-from flexray.config.schedule import build_decay, build_evaluations, build_limits, build_target
+from flexray.config.hosts import build_cluster, build_computes
+from flexray.config.links import bandwidths, build_absences, wires
+from flexray.config.recording import Recording, chosen_recording
+from flexray.config.schedule import WALL, Safety
 from flexray.config.speeds import build_speeds
+from flexray.core.absence import Absences
 from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
 from flexray.core.errors import ConfigError, blame, near_match
 from flexray.core.messages import LABELS_AT, SERVER, SERVER_INDEX
 from flexray.core.speeds import Speeds
 from flexray.data.base import Dataset, Outline, SavedModel
 from flexray.data.outlines import check_outline
-from flexray.engine.driver.experiment import Experiment
+from flexray.engine.driver.experiment import Experiment, WallClock
 from flexray.engine.driver.limits import check_limits
 from flexray.engine.hosts.plan import ClusterPlan
+from flexray.engine.parties.devices import Compute
 from flexray.engine.parties.spec import ParticipantSpec, Shared
 from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
@@ -39,6 +40,7 @@ from flexray.optimizers import LocalOptimizer
 Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
 
+BATCH_KEYS = ("batch_size", "replacement", "drop_last")
 OVERRUN = ("wait", "ignore")
 MOST_THREADS = 1024
 OVERRIDES = ("model", "optimizer", "clip_norm", "lr_decay", "resources", "labels")
@@ -82,43 +84,76 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     Raises:
         flexray.core.errors.UserError: Something in the configuration or the data is wrong.
     """
-    data = build_dataset(config, base_dir)
-    if saved is not None:
-        data = data.for_prediction(saved)
+    data = _dataset(config, base_dir, saved)
     with blame("dataset", "reading its outline"):
         outline = check_outline(data.outline(), data, predicts=saved is not None)
     names = (*outline.parties, SERVER)
-    overrides = _overrides(config, names)
-    frozen = _frozen(config["frozen"], names)
-    participants = _participants(config, names, overrides, frozen, base_dir)
-    shared = replace(_shared(config, data, outline, participants[-1]), predicts=saved is not None)
+    own = _own_keys(config, names)
+    seed = whole("seed", config["seed"], low=0, high=2**63 - 1)
+    wall = schedule.build_wall(config)
+    cluster = build_cluster(config, dataset, names, own)
+    computes = build_computes(config, cluster, len(outline.parties))
+    participants = _participants(config, names, own, computes, base_dir)
     timeout, speeds = build_speeds(config, dataset, names, base_dir)
-    system = _system(config, participants, timeout, speeds)
+    recording = chosen_recording(config, names, base_dir)
+    algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall), algo, recording)
+    absences = build_absences(config, outline.parties, seed, algorithm, recording.absences if recording else None)
     experiment = Experiment(
-        shared=shared,
+        shared=_shared(config, data, outline, participants[-1], seed, absences, saved),
         parties=participants[:-1],
-        algorithm=_algorithm(config, system),
+        algorithm=algorithm,
         speeds=speeds,
-        decays=tuple(build_decay(config, overrides.get(k, {}), name) for k, name in enumerate(names)),
-        limits=build_limits(config),
-        target=build_target(config, outline),
-        evaluations=build_evaluations(config),
+        decays=tuple(schedule.build_decay(config, own.get(k, {}), name) for k, name in enumerate(names)),
+        limits=schedule.build_limits(config, recording),
+        target=schedule.build_target(config, outline),
+        evaluations=schedule.build_evaluations(config),
+        time_unit=recording.time_unit if recording else "seconds" if wall else "units",
+        wall=wall,
         bandwidths=bandwidths(config, outline.parties),
+        absences=absences,
     )
-    shared.batches()  # refuses a bad batch size
-    experiment = with_absences(config, with_clock(config, experiment, algo, base_dir))
     check_limits(experiment)
-    cluster = build_cluster(config, dataset, names, overrides)
-    experiment = with_devices(config, experiment, cluster)
     rounds = whole("timeline_rounds", config["timeline_rounds"], low=0)
     smoothness = config["smoothness"]
     limits = None if smoothness is None else resolve("smoothness", smoothness, names, positive)
-    turns = len(outline.parties) if isinstance(experiment.algorithm, EventAlgorithm) else 1
-    safety = build_safety(config, turns, base_dir)
+    safety = schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir)
     return Job(algo, dataset, experiment, cluster, rounds, config["progress"], limits, safety)
 
 
-def _shared(config: Config, data: Dataset, outline: Outline, server: ParticipantSpec) -> Shared:
+def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> Dataset:
+    """Build the dataset; relative paths start from ``base_dir``."""
+    node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
+    dataset: Dataset = make("dataset", with_full_paths(base_dir, node), Dataset)
+    return dataset if saved is None else dataset.for_prediction(saved)
+
+
+def with_full_paths(base_dir: Path, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keys of the dataset, with relative paths among them below ``base_dir``.
+
+    Raises:
+        ConfigError: A path is no text.
+    """
+    node = dict(keys)
+    for key in ("path", "labels_file", "cache", "class_list"):
+        if node.get(key) is not None:
+            node[key] = _full_path(f"dataset.{key}", node[key], base_dir)
+    if isinstance(bert := node.get("bert"), str) and (base_dir / Path(bert).expanduser()).is_dir():
+        node["bert"] = _full_path("dataset.bert", bert, base_dir)
+    if isinstance(node.get("files"), Mapping):
+        node["files"] = {k: _full_path(f"dataset.files.{k}", v, base_dir) for k, v in node["files"].items()}
+    return node
+
+
+def _full_path(key: str, path: Any, base_dir: Path) -> str:
+    if not isinstance(path, str) or not path:
+        raise ConfigError(f"{key}: expected a path, got {shown(path)}")
+    return os.fspath(base_dir / Path(path).expanduser())
+
+
+def _shared(
+    config: Config, data: Dataset, outline: Outline, server: ParticipantSpec, seed: int, absences: Absences | None,
+    saved: SavedModel | None,
+) -> Shared:  # fmt: skip
     dtype = config["dtype"]
     if dtype not in ("float32", "float64"):
         raise ConfigError(f"dtype: expected float32 or float64, got {dtype!r}")
@@ -126,7 +161,7 @@ def _shared(config: Config, data: Dataset, outline: Outline, server: Participant
         dataset=data,
         outline=outline,
         server=server,
-        seed=whole("seed", config["seed"], low=0, high=2**63 - 1),
+        seed=seed,
         batch_size=whole("dataset.batch_size", config["dataset"].get("batch_size"), low=1),
         replacement=yes_or_no("dataset.replacement", config["dataset"].get("replacement", False)),
         drop_last=yes_or_no("dataset.drop_last", config["dataset"].get("drop_last", False)),
@@ -135,51 +170,52 @@ def _shared(config: Config, data: Dataset, outline: Outline, server: Participant
         threads=whole("party_threads", config["party_threads"], low=1, high=MOST_THREADS),
         wires=wires(config, outline.parties),
         labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
+        may_miss=frozenset() if absences is None else absences.possible,
+        predicts=saved is not None,
     )
 
 
 def _participants(
-    config: Config, names: Sequence[str], overrides: Mapping[int, Config], frozen: Sequence[bool], base_dir: Path
+    config: Config, names: Sequence[str], own_keys: Mapping[int, Config], computes: Sequence[Compute], base_dir: Path
 ) -> tuple[ParticipantSpec, ...]:
-    """Return the parties and, last, the server, each with its own overrides from ``parties``."""
-    specs = []
-    for place_, name in enumerate(names):
-        is_server = name == SERVER
-        own = overrides.get(place_, {})
+    """Return the parties and, last, the server, each with its own keys from ``parties``."""
+    frozen, specs = _frozen(config["frozen"], names), []
+    for place, name in enumerate(names):
+        own = own_keys.get(place, {})
         keys = {key: f"parties.{name}.{key}" for key in own}
-        role = "server" if is_server else "model"
+        role = "server" if name == SERVER else "model"
         clip = own.get("clip_norm", config["clip_norm"])
         model = _with_weights(_merged(config[role], own.get("model")), base_dir)
+        optimizer = _merged(config["optimizer"], own.get("optimizer"))
         specs.append(
             ParticipantSpec(
                 name=name,
-                index=SERVER_INDEX if is_server else place_ + 1,
+                index=SERVER_INDEX if name == SERVER else place + 1,
                 model=component(keys.get("model", role), model, nn.Module, OFFERS),
-                optimizer=_optimizer(
-                    keys.get("optimizer", "optimizer"), _merged(config["optimizer"], own.get("optimizer"))
-                ),
+                optimizer=make(keys.get("optimizer", "optimizer"), optimizer, LocalOptimizer),
                 clip_norm=None if clip is None else positive(keys.get("clip_norm", "clip_norm"), clip),
-                frozen=frozen[place_],
+                frozen=frozen[place],
+                compute=computes[place],
             )
         )
     return tuple(specs)
 
 
-def _overrides(config: Config, names: Sequence[str]) -> dict[int, Config]:
+def _own_keys(config: Config, names: Sequence[str]) -> dict[int, Config]:
     """Return the keys of single participants, by place."""
     result: dict[int, Config] = {}
     for who, node in config["parties"].items():
-        place_ = participant("parties", who, names)
+        place = participant("parties", who, names)
         if not isinstance(node, Mapping):
             raise ConfigError(f"parties.{who}: expected keys such as {', '.join(OVERRIDES)}, got {shown(node)}")
         for key in node:
             if key not in OVERRIDES:
                 raise ConfigError(f"parties.{who}.{key}: unknown key{near_match(str(key), OVERRIDES)}")
-        if place_ in result:
-            raise ConfigError(f"parties.{who}: '{names[place_]}' is given twice, by name and by number")
+        if place in result:
+            raise ConfigError(f"parties.{who}: '{names[place]}' is given twice, by name and by number")
         if not isinstance(node.get("resources") or {}, Mapping):
             raise ConfigError(f"parties.{who}.resources: expected {{name:amount}}, got {node['resources']!r}")
-        result[place_] = node
+        result[place] = node
     return result
 
 
@@ -200,33 +236,29 @@ def _with_weights(node: Any, base_dir: Path) -> Any:
     return node
 
 
-def _optimizer(key: str, node: Any) -> LocalOptimizer:
-    optimizer: LocalOptimizer = make(key, node, LocalOptimizer)
-    return optimizer
-
-
-def _system(config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds) -> System:
+def _system(
+    config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds, wall: WallClock | None
+) -> System:
     names = tuple(p.name for p in participants)
-    parties = names[:-1]
     system = System(
         names=names,
         base_units=speeds.base_units,
         timeout_units=timeout,
-        party_comm_units=resolve("network.t_comm", config["network"]["t_comm"], parties, not_negative),
+        party_comm_units=resolve("network.t_comm", config["network"]["t_comm"], names[:-1], not_negative),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),
         frozen=tuple(p.frozen for p in participants),
         least_utilization=speeds.least_utilization,
-        waits_for_overrun=one_of("speeds.overrun", config["speeds"]["overrun"], OVERRUN) == "wait",
+        waits_for_overrun=one_of("speeds.overrun", config["speeds"]["overrun"], OVERRUN) == "wait" and not wall,
     )
     rates = one_of("rates", config["rates"], ("fixed", "static"))
     one_of("adaptive.first", config["adaptive"]["first"], FIRST)
     return replace(system, lr=static_rates(system)) if rates == "static" else system
 
 
-def _frozen(value: Any, names: tuple[str, ...]) -> tuple[bool, ...]:
-    """Return who is frozen: ``parties``, or a list of participants."""
+def _frozen(value: Any, names: Sequence[str]) -> tuple[bool, ...]:
+    """Return which participants are frozen: ``parties``, or those of a list."""
     if value == "parties":
         return (*(True for _ in names[:-1]), False)
     if isinstance(value, str):
@@ -239,6 +271,14 @@ def _frozen(value: Any, names: tuple[str, ...]) -> tuple[bool, ...]:
     return tuple(k in places for k in range(len(names)))
 
 
-def _algorithm(config: Config, system: System) -> RoundAlgorithm | EventAlgorithm:
+def _algorithm(
+    config: Config, system: System, algo: str, recording: Recording | None
+) -> RoundAlgorithm | EventAlgorithm:
+    """Return the chosen algorithm, or what repeats the rounds that a run of it recorded."""
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
-    return algorithm
+    if config["clock"]["kind"] == WALL and isinstance(algorithm, VAFL) and algorithm.server != "queue":
+        raise ConfigError(f"algo.server: clock=wall really waits; expected queue, got {shown(algorithm.server)}")
+    if recording is None:
+        return algorithm
+    recording.check_algorithm(algo, algorithm.takes_turns)
+    return (ReplayTurns if recording.by_turns else ReplayRounds)(algorithm.system, recording.rounds)

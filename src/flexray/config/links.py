@@ -1,12 +1,16 @@
-"""Links and what happens on them, from the keys ``network.*``."""
+"""Links and what happens on them, from the keys ``network.*``, and parties that miss rounds, from ``absence.*``."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
+from flexray.algorithms.checked import left_out
 from flexray.config.by_participant import resolve
+from flexray.core.absence import Absences, ChosenAbsences, DrawnAbsences
 from flexray.core.checks import not_negative, number, positive, shown
 from flexray.core.errors import ConfigError
 from flexray.core.links import PLAIN, Wire
@@ -26,7 +30,7 @@ def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]
     columns = [
         resolve("network.clip", node["clip"], parties, positive, [math.inf] * len(parties)),
         resolve("network.noise", node["noise"], parties, not_negative, [0.0] * len(parties)),
-        resolve("network.top_k", node["top_k"], parties, _share, [1.0] * len(parties)),
+        resolve("network.top_k", node["top_k"], parties, partial(number, above=0, high=1), [1.0] * len(parties)),
         resolve("network.bits", node["bits"], parties, _bits, [0.0] * len(parties)),
     ]
     found = tuple(
@@ -36,11 +40,58 @@ def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]
     return () if all(wire == PLAIN for wire in found) else found
 
 
-def _share(key: str, value: Any) -> float:
-    return number(key, value, above=0, high=1)
-
-
 def _bits(key: str, value: Any) -> float:
     if type(value) is not int or not 1 <= value <= 16:
         raise ConfigError(f"{key}: expected a whole number from 1 to 16, got {shown(value)}")
     return float(value)
+
+
+def build_absences(
+    config: Mapping[str, Any],
+    parties: Sequence[str],
+    seed: int,
+    algorithm: RoundAlgorithm | EventAlgorithm,
+    recorded: Absences | None,
+) -> Absences | None:
+    """Return the absences that the configuration asks for, or those that an earlier run recorded; None: nobody's.
+
+    Raises:
+        ConfigError: A number is out of range or for an unknown party, or the run has no rounds to miss.
+    """
+    node, count = config["absence"], len(parties)
+    threshold = partial(_threshold, config["speeds"]["max_utilization"])
+    drawn = DrawnAbsences(
+        seed,
+        resolve("absence.probability", node["probability"], parties, partial(number, low=0, below=1), [0.0] * count),
+        resolve("absence.above", node["above"], parties, threshold, [math.inf] * count),
+    )
+    if drawn.possible:
+        _refuse_without_rounds(config, "probability" if any(drawn.probability) else "above", algorithm)
+    absences: Absences | None = drawn if drawn.possible else recorded
+    if isinstance(algorithm, RoundAlgorithm) and type(algorithm).leaves_out is not RoundAlgorithm.leaves_out:
+        if config["clock"]["kind"] == "wall":
+            raise ConfigError("clock: the algo leaves parties out of rounds, as in simulation alone; expected virtual")
+        absences = ChosenAbsences(partial(left_out, algorithm), count, absences)
+    return absences
+
+
+def _refuse_without_rounds(config: Mapping[str, Any], key: str, algorithm: RoundAlgorithm | EventAlgorithm) -> None:
+    if config["speeds"]["kind"] == "replay":
+        raise ConfigError(
+            f"absence.{key}: speeds=replay repeats who was absent in the recorded run; expected none,"
+            f" got {shown(config['absence'][key])}"
+        )
+    if algorithm.takes_turns:
+        raise ConfigError(
+            f"absence.{key}: parties take turns and have no rounds to miss; expected an algo of rounds, not vafl"
+        )
+    if config["clock"]["kind"] == "wall":
+        raise ConfigError(f"absence.{key}: absence is simulated on the virtual clock alone; expected clock=virtual")
+
+
+def _threshold(most: float, key: str, value: Any) -> float:
+    """Return a utilization above which a party is absent; no utilization is above ``most``, and 1 means never."""
+    above = number(key, value, above=0, high=1)
+    if most <= above < 1:
+        raise ConfigError(f"{key}: expected a number below speeds.max_utilization, {most:g}, got {shown(value)}")
+    return above

@@ -1,10 +1,10 @@
-"""What may be typed on the command line beyond Hydra's own syntax, and what may not although Hydra lets it pass.
+"""What the command line takes beyond Hydra's own syntax, and what it refuses although Hydra lets it pass.
 
 * ``-m`` and the like may stand anywhere.
 * Below an open mapping, such as ``parties`` or ``cluster.resources``, new keys need no ``+``.
-* ``lr={server:0.1}`` goes over what a chosen file says by participant: other names keep the file's values.
+* ``lr={server:0.1}`` is merged with what a chosen file says by participant: other names keep the file's values.
 * ``model._target_=my_package.MyModel`` replaces the chosen file: the keys that are typed beside it, ``model.width=3``,
-  are the class's arguments, and those of the file are forgotten. The same holds for ``dataset``, ``server`` and
+  are the class's arguments, in place of those of the file. The same holds for ``dataset``, ``server`` and
   ``optimizer``, and for ``parties.NAME.model`` and ``parties.NAME.optimizer``.
 * ``parties.NAME.model=lstm`` is the choice of that group for one participant.
 """
@@ -20,10 +20,10 @@ from hydra._internal.utils import get_args_parser
 from omegaconf import OmegaConf
 
 from flexray.config.schema import RunConfig, config_folder, shipped_classes
-from flexray.config.typed import check_choice, choices_of, read
-from flexray.config.typed import key_of as key_of
+from flexray.config.typed import check_choice, choices_of, key_of, read
 from flexray.core.checks import shown
 from flexray.core.errors import ConfigError, near_match
+from flexray.core.messages import SERVER
 
 FLAGS = ("-m", "--multirun", "-h", "--help", "--hydra-help", "--resolve", "-r", "--run")
 OPEN = ("parties", "cluster.resources", "cluster.labels", "cluster.labels_driver", "dataset.parties", "dataset.files")
@@ -33,10 +33,9 @@ NAMED = ("lr", "adaptive.A")
 REPLACED = ("dataset", "model", "server", "optimizer")
 CHOICE = "_choice_"
 PARTY_CHOICE = re.compile(r"^(parties\.[^.=]+\.(?:model|optimizer))=(?!null$)([\w,]+)$")
-"""``parties.NAME.model=lstm``: the choice of a group for one participant, kept as a key beside others."""
-SERVER = "server"
-KEPT = {"dataset": ("batch_size", "replacement", "drop_last")}
-"""Keys of a replaced file that are not arguments of its class."""
+"""``parties.NAME.model=lstm``: the choice of a group for one participant, stored as one more key."""
+ALWAYS = {"dataset": ("batch_size", "replacement", "drop_last")}
+"""Keys of a replaced file that are no arguments of its class, and stay."""
 
 
 def prepare(arguments: list[str]) -> list[str]:
@@ -65,11 +64,8 @@ def prepare(arguments: list[str]) -> list[str]:
 
 def _may_grow(argument: str, mappings: Iterable[str]) -> bool:
     is_mapping = argument.startswith(tuple(f"{key}={{" for key in NAMED)) and argument.endswith("}")
-    return is_mapping or _is_below(key_of(argument), mappings)
-
-
-def _is_below(key: str, mappings: Iterable[str]) -> bool:
-    return any(key.startswith(f"{mapping}.") or (key == mapping and mapping in OPEN) for mapping in mappings)
+    key = key_of(argument)
+    return is_mapping or key in OPEN or key.startswith(tuple(f"{mapping}." for mapping in mappings))
 
 
 def _refuse_below_values(arguments: Sequence[str]) -> None:
@@ -104,7 +100,7 @@ def own_keys(config: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, A
     for group in REPLACED:
         own = {path[1] for path in typed if path[0] == group and len(path) > 1}
         if "_target_" in own and isinstance(config.get(group), Mapping):
-            own.update(KEPT.get(group, ()))
+            own.update(ALWAYS.get(group, ()))
             result[group] = {key: value for key, value in config[group].items() if key in own}
             if group == "dataset":  # a target that the chosen file set says nothing of another dataset
                 result.update({key: None for key in ("target", "target_metric") if [key] not in typed})

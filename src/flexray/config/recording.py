@@ -1,21 +1,22 @@
-"""Reads what an earlier run recorded in its folder, to repeat it (``speeds=replay``)."""
+"""The rounds that an earlier run recorded in its folder, for ``speeds=replay`` to repeat."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flexray.algorithms.replay import Recorded
-from flexray.core.errors import DataError, RunFolderError
-from flexray.core.runfolder import read_json, read_text
+from flexray.core.absence import RecordedAbsences
+from flexray.core.checks import shown
+from flexray.core.errors import ConfigError, DataError, RunFolderError
+from flexray.core.runfolder import ROUNDS_FILE, SUMMARY_FILE, read_json, read_table
 
 COLUMNS = ("round", "sim_time", "duration", "tau", "lr")
+OVERRIDES = ("iterations", "unit_time", "utilization")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,50 @@ class Recording:
         """Whether the run was asynchronous (VAFL)."""
         return self.rounds[0].party is not None
 
+    @property
+    def time_unit(self) -> str:
+        """Unit of its times."""
+        return str(self.summary.get("time_unit", "units"))
+
+    @property
+    def absences(self) -> RecordedAbsences | None:
+        """Who missed which rounds; None if the run simulated no absence."""
+        absent = [recorded.absent for recorded in self.rounds]
+        return None if absent[0] is None else RecordedAbsences(tuple(away or frozenset() for away in absent))
+
+    def check_algorithm(self, algo: str, takes_turns: bool) -> None:
+        """Refuse to call the repetition of one algorithm by another's name."""
+        recorded = self.summary.get("algo", algo if self.by_turns == takes_turns else None)
+        if recorded != algo:
+            expected = f"algo={recorded}" if recorded else "algo=vafl" if self.by_turns else "another than algo=vafl"
+            raise ConfigError(f"algo: {algo} is chosen, but {self.folder} recorded another; expected {expected}")
+
+    def limit(self, rounds: int | None) -> int:
+        """Return how many rounds to repeat: as many as ``rounds`` says, by default all."""
+        count = len(self.rounds)
+        if rounds is not None and rounds > count:
+            raise ConfigError(f"rounds: {rounds} is more than the {count} that {self.folder} recorded")
+        return rounds or count
+
+
+def chosen_recording(config: Mapping[str, Any], names: Sequence[str], base_dir: Path) -> Recording | None:
+    """Return the run that ``speeds=replay`` repeats; None with any other choice.
+
+    Args:
+        config: The composed configuration.
+        names: Participants, ``server`` last.
+        base_dir: Folder that a relative ``speeds.path`` starts from.
+    """
+    node = config["speeds"]
+    if node["kind"] != "replay":
+        return None
+    if not node["path"]:
+        raise ConfigError(f"speeds.path: expected the folder of an earlier run, got {shown(node['path'])}")
+    for key in OVERRIDES:
+        if node[key] is not None:
+            raise ConfigError(f"speeds.{key}: not used with speeds=replay, which repeats what was recorded")
+    return read_recording(base_dir / Path(node["path"]).expanduser(), names)
+
 
 def read_recording(folder: Path, names: Sequence[str]) -> Recording:
     """Read ``rounds.csv`` and ``summary.json`` of a run folder.
@@ -48,23 +93,23 @@ def read_recording(folder: Path, names: Sequence[str]) -> Recording:
     Raises:
         DataError: A file is missing, a row is malformed, or the participants are others.
     """
-    path = folder / "rounds.csv"
+    path = folder / ROUNDS_FILE
     try:
-        reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
-        missing = [column for column in COLUMNS if column not in (reader.fieldnames or ())]
-        rows = list(reader)
-    except (RunFolderError, csv.Error) as error:
+        table = read_table(path, unfinished=False)
+    except RunFolderError as error:
         raise DataError(f"speeds.path: cannot read {path}: {error}; expected the folder of an earlier run") from error
+    missing = [column for column in COLUMNS if column not in table]
     if missing:
-        raise DataError(f"{path}: column '{missing[0]}' is missing; expected the rounds.csv of a run folder")
+        raise DataError(f"{path}: column '{missing[0]}' is missing; expected the {ROUNDS_FILE} of a run folder")
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     if not rows:
         raise DataError(f"{path}: has no rounds to repeat")
     rounds = tuple(_row(f"{path}, row {place + 2}", place, row, names) for place, row in enumerate(rows))
     _check_order(path, rounds)
-    return Recording(folder, rounds, _summary(folder / "summary.json"))
+    return Recording(folder, rounds, _summary(folder / SUMMARY_FILE))
 
 
-def _row(where: str, place: int, row: dict[str, Any], names: Sequence[str]) -> Recorded:
+def _row(where: str, place: int, row: dict[str, str], names: Sequence[str]) -> Recorded:
     """Return a row; ``where`` names file and line."""
     if _number(where, row, "round") != place + 1:
         raise DataError(f"{where}: expected round {place + 1}, got {row['round']}")
@@ -88,10 +133,7 @@ def _absent(where: str, text: str | None, parties: Sequence[str], tau: Sequence[
     """Return the parties of a JSON list of names; None where there is no list, as of a run without absences."""
     if not text:
         return None
-    try:
-        absent = json.loads(text)
-    except (ValueError, RecursionError):
-        absent = None
+    absent = _parsed(text)
     if not isinstance(absent, list) or not all(name in parties for name in absent):
         raise DataError(f"{where}: absent: expected a JSON list of some of {', '.join(parties)}, got {text!r}")
     places = frozenset(list(parties).index(name) for name in absent)
@@ -101,10 +143,18 @@ def _absent(where: str, text: str | None, parties: Sequence[str], tau: Sequence[
     return places
 
 
-def _number(where: str, row: dict[str, Any], column: str) -> float:
+def _parsed(text: str) -> Any:
+    """Return what a JSON text holds; None if it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(where: str, row: dict[str, str], column: str) -> float:
     try:
         value = float(row[column])
-    except (TypeError, ValueError):
+    except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
         raise DataError(f"{where}: {column}: expected a number of at least 0, got {row[column]!r}")
@@ -112,14 +162,11 @@ def _number(where: str, row: dict[str, Any], column: str) -> float:
 
 
 def _numbers(
-    where: str, row: dict[str, Any], column: str, names: Sequence[str], whole: bool = False
+    where: str, row: dict[str, str], column: str, names: Sequence[str], whole: bool = False
 ) -> tuple[float, ...]:
     """Return a JSON list with one number per participant."""
     kinds = (int,) if whole else (int, float)
-    try:
-        values = json.loads(row[column])
-    except (TypeError, ValueError, RecursionError):
-        values = None
+    values = _parsed(row[column])
     if not isinstance(values, list) or not all(type(v) in kinds and 0 <= v < math.inf for v in values):
         kind = "whole numbers" if whole else "numbers"
         raise DataError(f"{where}: {column}: expected a JSON list of {kind} of at least 0, got {row[column]!r}")

@@ -1,23 +1,37 @@
-"""When a run ends, when it is evaluated, what it aims at, and how learning rates decay: from keys to plain objects."""
+"""When a run ends, is evaluated and is saved, what it aims at, and how learning rates decay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
-from flexray.core.checks import number, one_of, positive, whole
-from flexray.core.errors import ConfigError
+from flexray.config.recording import Recording
+from flexray.core.checks import number, one_of, positive, shown, whole
+from flexray.core.errors import ConfigError, near_match
+from flexray.core.runfolder import ADDRESS_FILE, CHECKPOINT_FOLDER, own_folder, read_text
 from flexray.core.scores import lower_is_better
 from flexray.data.base import Outline
-from flexray.engine.driver.experiment import Evaluations, LearningRateDecay, Limits, Target
+from flexray.engine.driver.experiment import Evaluations, LearningRateDecay, Limits, Target, WallClock
+from flexray.engine.driver.snapshots import Saves
 
+CLOCKS = VIRTUAL, WALL = "virtual", "wall"
 DECAY_BY: tuple[Literal["iterations", "epochs"], ...] = ("iterations", "epochs")
 
+DEFAULT_EVERY = 100
+"""Rounds (VAFL: updates of each party) between checkpoints, and between copies for lost processes."""
+MAX_NAME = 1024
+"""Bytes of the file with the name under which checkpoints are elsewhere."""
+
+Number = TypeVar("Number", int, float)
 Config = Mapping[str, Any]
 
 
 def build_decay(config: Config, own: Config, name: str) -> LearningRateDecay:
-    """Return a participant's schedule: its own keys over those of all."""
+    """Return a participant's decay: its own keys over those of all; none with ``speeds=replay``."""
     given = own.get("lr_decay") or {}
     key = f"parties.{name}.lr_decay" if given else "lr_decay"
     node = {**config["lr_decay"], **given} if isinstance(given, Mapping) else given
@@ -26,39 +40,55 @@ def build_decay(config: Config, own: Config, name: str) -> LearningRateDecay:
     if not isinstance(node["milestones"], Sequence) or isinstance(node["milestones"], str):
         raise ConfigError(f"{key}.milestones: expected a list of whole numbers, got {node['milestones']!r}")
     milestones = tuple(whole(f"{key}.milestones", m, low=1) for m in node["milestones"])
-    return LearningRateDecay(
-        milestones, number(f"{key}.factor", node["factor"], above=0, high=1), one_of(f"{key}.by", node["by"], DECAY_BY)
-    )
+    factor = number(f"{key}.factor", node["factor"], above=0, high=1)
+    decay = LearningRateDecay(milestones, factor, one_of(f"{key}.by", node["by"], DECAY_BY))
+    return LearningRateDecay() if config["speeds"]["kind"] == "replay" else decay  # recorded rates are decayed already
+
+
+def build_wall(config: Config) -> WallClock | None:
+    """Return how real seconds are counted, which really wait for overruns; None on the virtual clock."""
+    kind, overrun = config["clock"]["kind"], config["speeds"]["overrun"]
+    if kind not in CLOCKS:
+        raise ConfigError(f"clock.kind: unknown '{kind}'{near_match(str(kind), CLOCKS)}")
+    if kind == VIRTUAL:
+        return None
+    if config["speeds"]["kind"] == "replay":
+        raise ConfigError("clock: speeds=replay repeats a run on the virtual clock; expected clock=virtual")
+    if overrun != "wait":
+        raise ConfigError(f"speeds.overrun: clock=wall really waits; expected wait, got {shown(overrun)}")
+    return WallClock(config["rates"] == "static")
 
 
 def build_evaluations(config: Config) -> Evaluations:
     """Return when a run is evaluated."""
-    every_units = config["eval_every_units"]
-    if every_units is not None and config["eval_every"] is not None:
+    if config["eval_every_units"] is not None and config["eval_every"] is not None:
         raise ConfigError("eval_every_units: given together with eval_every; expected one of them")
     return Evaluations(
-        every=_optional_whole(config, "eval_every"),
-        every_units=None if every_units is None else positive("eval_every_units", every_units),
+        every=_optional(config, "eval_every", _round_count),
+        every_units=_optional(config, "eval_every_units", positive),
         train=config["eval_train"],
         as_sent=config["eval_as_sent"],
     )
 
 
-def build_limits(config: Config) -> Limits:
-    """Return when a run ends, which at least one key says."""
-    epochs, max_time = config["epochs"], config["max_time"]
+def build_limits(config: Config, recording: Recording | None) -> Limits:
+    """Return when a run ends: at least one key says so, or the run that is repeated has an end."""
     limits = Limits(
-        rounds=_optional_whole(config, "rounds"),
-        epochs=None if epochs is None else positive("epochs", epochs),
-        max_time=None if max_time is None else positive("max_time", max_time),
+        rounds=_optional(config, "rounds", _round_count),
+        epochs=_optional(config, "epochs", positive),
+        max_time=_optional(config, "max_time", positive),
     )
     if limits == Limits():
         raise ConfigError("rounds: none of rounds, epochs and max_time is given; expected at least one")
-    return limits
+    return limits if recording is None else replace(limits, rounds=recording.limit(limits.rounds))
 
 
-def _optional_whole(config: Config, key: str) -> int | None:
-    return None if config[key] is None else whole(key, config[key], low=1)
+def _optional(config: Config, key: str, check: Callable[[str, Any], Number]) -> Number | None:
+    return None if config[key] is None else check(key, config[key])
+
+
+def _round_count(key: str, value: Any) -> int:
+    return whole(key, value, low=1)
 
 
 def build_target(config: Config, outline: Outline) -> Target:
@@ -77,3 +107,71 @@ def build_target(config: Config, outline: Outline) -> Target:
     if config["stop_at_target"] and value is None:
         raise ConfigError("stop_at_target: there is no target to stop at; expected one, as in target=0.9")
     return Target(metric, value, config["stop_at_target"])
+
+
+@dataclass(frozen=True)
+class Safety:
+    """How a run is saved, and what happens when processes are lost.
+
+    Args:
+        saves: After which rounds; None: this run cannot go on from a snapshot (``clock=wall``).
+        keep: Number of checkpoints to keep.
+        dir: fsspec address or folder of the checkpoints; None: in the run folder.
+        max_failures: Number of times that lost processes are replaced.
+        stall_timeout_s: Seconds without progress that count as a failure; None: no limit.
+    """
+
+    saves: Saves | None = None
+    keep: int = 2
+    dir: str | None = None
+    max_failures: int = 0
+    stall_timeout_s: float | None = None
+
+    def address(self, folder: Path) -> str:
+        """Return where the checkpoints of the run in ``folder`` are; outside of it, in a folder named after it."""
+        if self.dir is None:
+            return os.fspath(folder / CHECKPOINT_FOLDER)
+        known = folder / ADDRESS_FILE
+        if known.exists():
+            name = read_text(known, MAX_NAME).strip()
+        else:
+            name = own_folder(folder)
+            known.parent.mkdir(parents=True, exist_ok=True)
+            known.write_text(f"{name}\n", encoding="utf-8")
+        if not re.fullmatch(r"[^/\\:.][^/\\:]*", name) or not name.isprintable():
+            raise ConfigError(f"{known}: expected the name of a folder, got {name[:60]!r}")
+        return f"{self.dir.rstrip('/')}/{name}"
+
+
+def build_safety(config: Config, turns: int, base_dir: Path) -> Safety:
+    """Return how a run is saved.
+
+    Args:
+        config: The composed configuration.
+        turns: Updates that make one of each party: K for VAFL, else 1.
+        base_dir: Folder that a relative ``checkpoint.dir`` starts from.
+    """
+    node, alone = config["checkpoint"], config["cluster"]["kind"] == "inline"
+    every, recover = (
+        DEFAULT_EVERY * turns if node[key] is None else whole(f"checkpoint.{key}", node[key], low=0)
+        for key in ("every", "recover_every")
+    )
+    failures = whole("max_failures", config["max_failures"], low=0)
+    safety = Safety(
+        saves=Saves(every, None if alone else recover, at_end=True),
+        keep=whole("checkpoint.keep", node["keep"], low=1),
+        dir=_directory(node["dir"], base_dir),
+        max_failures=0 if alone else failures,
+        stall_timeout_s=_optional(config, "stall_timeout", positive),
+    )
+    if config["clock"]["kind"] == WALL:  # measured seconds cannot be repeated
+        return replace(safety, saves=None, max_failures=0)
+    return safety
+
+
+def _directory(value: Any, base_dir: Path) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"checkpoint.dir: expected a folder or an address such as s3://runs, got {shown(value)}")
+    return value if "://" in value else os.fspath(base_dir / Path(value).expanduser())

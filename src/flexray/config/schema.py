@@ -184,7 +184,9 @@ class RunConfig:
 
 def register() -> None:
     """Make known the schema, as ``schema``, and what files may ask for: ``${by_algo:...}``."""
-    ConfigStore.instance().store(name="schema", node=RunConfig)
+    store = ConfigStore.instance()
+    if "schema.yaml" not in store.repo:  # to make a node of it takes a tenth of the time that Hydra needs for a job
+        store.store(name="schema", node=RunConfig)
     OmegaConf.register_new_resolver("by_algo", _by_algo, replace=True)
 
 

@@ -1,4 +1,4 @@
-"""What a run folder may set, of all that a command line may. A run folder can come from a stranger.
+"""What a run folder, which can come from a stranger, may set of all that a command line may.
 
 Allowed are keys of :class:`flexray.config.schema.RunConfig` with numbers, true or false, null, words, and lists and
 mappings of these; choices that are in ``conf/``; classes of flexray and torch. Anything else takes effect only if the
@@ -15,11 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NoReturn
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
-
-from flexray.config.overrides import key_of
 from flexray.config.schema import RunConfig, config_folder
+from flexray.config.typed import choices_of, key_of, read
 from flexray.core.errors import ConfigError
 from flexray.core.runfolder import MAX_DEPTH
 
@@ -33,14 +30,14 @@ CHOSEN_AGAIN = {
     "dataset.cache": "files are written there",
     "checkpoint.dir": "files are written there",
 }
-"""Keys that say where a run goes on or writes, and why a run folder does not decide that."""
+"""Keys that say where a run computes or writes, and the reason why a run folder does not decide that."""
 MAX_LINE, MAX_ALL = 10_000, 40_000
 """Characters of one override and of all; Hydra's parser takes seconds for so many."""
 KEY = re.compile(r"[^\W\d]\w*(\.[\w-]+)*")
 
 
 def must_be_typed(key: str, value: Any) -> bool:
-    """Whether ``resume`` does not take this value of a run folder: where files go, and whose cluster to join."""
+    """Whether ``resume`` takes this value only if it is typed: where files go, and which cluster to join."""
     usual = {
         "cluster.kind": ("local", "packed", "inline"), "cluster.address": ("auto",),
         "logger.kind": ("none", "tensorboard", "wandb"),
@@ -52,9 +49,9 @@ def check_overrides(lines: Sequence[str], own_dir: str | None = None, trusted: b
     """Refuse recorded overrides that a run folder may not set.
 
     Args:
-        lines: Those that nobody typed again.
-        own_dir: The ``checkpoint.dir`` where this run is known to have written before, and may go on to.
-        trusted: Refuse only what is no key of a run, such as Hydra's own.
+        lines: The overrides that were not typed again.
+        own_dir: A ``checkpoint.dir`` that is allowed, as this run has written there before.
+        trusted: Refuse only keys that are none of a run, such as Hydra's own.
 
     Raises:
         ConfigError: It names the key and what to type.
@@ -117,19 +114,19 @@ def check_value(key: str, value: Any, typed: Sequence[str] = ()) -> None:
 
 
 def _check_word(key: str, name: str, word: str) -> None:
-    told = f"{key}={word[:100]}"
+    given = f"{key}={word[:100]}"
     if "${" in word:
-        _refuse(told, "an interpolation could read anything here")
+        _refuse(given, "an interpolation could read anything here")
     if "://" in word:
-        _refuse(told, "an address could lead anywhere")
+        _refuse(given, "an address could lead anywhere")
     if name == "_target_" and not _is_component(word):
-        _refuse(told, f"the class is none of {', '.join(OURS)} and {MODULES}")
+        _refuse(given, f"the class is none of {', '.join(OURS)} and {MODULES}")
     if name == "name" and "." in word and not _is_optimizer(word):
-        _refuse(told, f"the class is none of {OPTIMIZERS}")
+        _refuse(given, f"the class is none of {OPTIMIZERS}")
 
 
 def _check_choice(line: str, group: str, value: Any) -> None:
-    choices = {path.stem for path in (config_folder() / group).glob("*.yaml")}
+    choices = choices_of(group)
     for choice in value if isinstance(value, list) else [value]:
         if not (choice is None or (isinstance(choice, str) and choice in choices)):
             _refuse(line, f"it is no choice of flexray's for {group}")
@@ -141,11 +138,11 @@ def _value(line: str) -> Any:
     """Return the value of an override; null of one that deletes."""
     if "${" in line:
         _refuse(line, "an interpolation could read anything here")
-    if len(line) > MAX_LINE or _nesting(line) > MAX_DEPTH:  # Hydra's parser would take its time
+    if len(line) > MAX_LINE or _nesting(line) > MAX_DEPTH:  # Hydra's parser is slow
         _refuse(line, f"it is longer than {MAX_LINE} characters or deeper than {MAX_DEPTH} brackets")
     try:
-        override = OverridesParser.create().parse_override(line)
-    except (HydraException, RecursionError):
+        override = read(line)
+    except ConfigError:
         _refuse(line, "it cannot be read")
     if override.is_sweep_override() or override.package is not None or override.key_or_group != key_of(line):
         _refuse(line, "it is no single plain value")
@@ -167,43 +164,46 @@ def _schema() -> frozenset[str]:
 
 def _is_component(path: str) -> bool:
     """Whether a path names, in its own module, a model, optimizer, dataset or algorithm of flexray or torch."""
-    from torch import nn  # imported late, as a wrong key of a run folder is told at once
+    from torch import nn  # imported late: a wrong key of a run folder is refused without
 
     from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
     from flexray.data.base import Dataset
     from flexray.optimizers import LocalOptimizer
 
-    module, _, name = path.rpartition(".")
-    homes = (MODULES,) if _is_within(module, MODULES) else OURS
-    if homes == OURS and any(_is_within(module, home) for home in OURS) and re.fullmatch(r"[\w.]+", module):
+    module = path.rpartition(".")[0]
+    if any(_is_within(module, home) for home in OURS) and re.fullmatch(r"[\w.]+", module):
         try:
             importlib.import_module(module)  # nothing but flexray's own
         except ModuleNotFoundError:
             return False
-    found = getattr(sys.modules.get(module), name, None)
     kinds = (nn.Module, LocalOptimizer, Dataset, RoundAlgorithm, EventAlgorithm)
-    return isinstance(found, type) and issubclass(found, kinds) and any(_is_within(found.__module__, h) for h in homes)
+    return any(_is_class(path, home, kinds) for home in (*OURS, MODULES))
 
 
 def _is_optimizer(path: str) -> bool:
     from torch.optim import Optimizer
 
+    return _is_class(path, OPTIMIZERS, (Optimizer,))
+
+
+def _is_class(path: str, home: str, kinds: tuple[type, ...]) -> bool:
+    """Whether a path names a class of some kinds that a package has in a module that is imported already."""
     module, _, name = path.rpartition(".")
-    found = getattr(sys.modules.get(module), name, None) if _is_within(module, OPTIMIZERS) else None
-    return isinstance(found, type) and issubclass(found, Optimizer) and _is_within(found.__module__, OPTIMIZERS)
+    found = getattr(sys.modules.get(module), name, None) if _is_within(module, home) else None
+    return isinstance(found, type) and issubclass(found, kinds) and _is_within(found.__module__, home)
 
 
 def _is_within(module: str, package: str) -> bool:
     return f"{module}.".startswith(f"{package}.")
 
 
-def _refuse(told: str, why: str) -> NoReturn:
+def _refuse(given: str, why: str) -> NoReturn:
     raise ConfigError(
-        f"{_short(told)}: stands in the run folder, which may not set it, since {why}; type it again if you mean it,"
+        f"{_short(given)}: stands in the run folder, which may not set it, since {why}; type it again if you mean it,"
         " or trust=true if you trust the folder"
     )
 
 
-def _short(told: str) -> str:
-    line = " ".join(told.split())
+def _short(text: str) -> str:
+    line = " ".join(text.split())
     return line if len(line) <= 120 else f"{line[:120]}..."

@@ -1,9 +1,9 @@
-"""What was typed, read by Hydra's own parser before Hydra composes anything: Hydra's complaints do not name the key."""
+"""Overrides of the command line, read by Hydra's parser before Hydra composes anything: its errors name no key."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -17,7 +17,7 @@ from flexray.core.checks import shown
 from flexray.core.errors import ConfigError, near_match
 
 DEEPEST = 20
-"""Brackets, braces and interpolations in one another; what computes with more of them runs out of stack."""
+"""Most brackets, braces and interpolations in one another; with more of them computations run out of stack."""
 MOST = 2**63 - 1
 LONGEST = 200
 """Characters of an override that a message repeats."""
@@ -45,20 +45,27 @@ def read(argument: str) -> Override:
         raise ConfigError(_too_deep(key)) from error
     except ValueError as error:  # Python converts no number of more than 4,300 digits
         raise ConfigError(f"{key}: expected a number of at most {len(str(MOST))} digits, got more") from error
-    for item in alternatives(value):
+    for item in _alternatives(value):
         if _depth(item) > DEEPEST:
             raise ConfigError(_too_deep(key))
         _check_size(key, item)
     return override
 
 
-def is_sweep(argument: str) -> bool:
-    """Whether an override has several values for a sweep to go through."""
-    return bool(read(argument).is_sweep_override())
+def typed_value(arguments: Iterable[str], key: str) -> Any:
+    """Return the value of a key on the command line, or None."""
+    given = [argument for argument in arguments if key_of(argument) == key and "=" in argument]
+    return read(given[-1]).value() if given else None
 
 
-def alternatives(value: Any) -> Iterator[Any]:
-    """Yield the values that a sweep goes through, as far as they are listed; what is no sweep is one value."""
+def swept_keys(arguments: Iterable[str]) -> list[str]:
+    """Return the keys of a command line that have several values for a sweep."""
+    overrides = [argument for argument in arguments if argument[:1] != "-" and "=" in argument]
+    return [key_of(argument) for argument in overrides if read(argument).is_sweep_override()]
+
+
+def _alternatives(value: Any) -> Iterator[Any]:
+    """Yield the values of a sweep, as far as they are listed; any other value itself."""
     if isinstance(value, ChoiceSweep):
         yield from value.list
     elif not isinstance(value, Sweep):
@@ -66,19 +73,14 @@ def alternatives(value: Any) -> Iterator[Any]:
 
 
 def check_choice(override: Override) -> None:
-    """Refuse what cannot be the name of a choice, where the key is a group.
-
-    Raises:
-        ConfigError: So it is; the choices are named.
-    """
+    """Refuse a value that cannot name a choice, if the key is a group; the message lists the choices."""
     group = override.key_or_group
     if override.is_delete() or not (config_folder() / group).is_dir():
         return
-    for value in alternatives(override.value()):
+    for value in _alternatives(override.value()):
         names = value if isinstance(value, list) else [value]
         if not isinstance(value, dict) and not all(isinstance(name, str) and "${" not in name for name in names):
-            told = near_match(shown(value), choices_of(group))
-            raise ConfigError(f"{group}: unknown choice '{shown(value)}'{told}")
+            raise ConfigError(f"{group}: unknown choice '{shown(value)}'{near_match(shown(value), choices_of(group))}")
 
 
 def choices_of(group: str) -> list[str]:

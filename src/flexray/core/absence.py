@@ -26,11 +26,11 @@ from typing_extensions import override
 from flexray.core.seeds import derive
 
 DRAWS = 2.0**63
-"""How many seeds :func:`flexray.core.seeds.derive` tells apart."""
+"""The number of seeds that :func:`flexray.core.seeds.derive` returns."""
 
 
 class Absences(ABC):
-    """Who misses which rounds; parties are numbered from 0."""
+    """The parties (0-based) that miss each round."""
 
     @property
     @abstractmethod
@@ -49,15 +49,15 @@ class Absences(ABC):
 
 @dataclass(frozen=True)
 class DrawnAbsences(Absences):
-    """A party misses a round by chance, or since it is too busy.
+    """A party misses a round by chance, or because it is too busy.
 
     Chance is the number in [0, 1) that ``(seed, "absence", round, party)`` names: it is the same under every placement
-    of the parties and after ``resume``, and who misses a round at one probability does at any higher one.
+    of the parties and after ``resume``, and a party that misses a round at one probability misses it at any higher.
 
     Args:
         seed: The run's seed.
         probability: Of every party, in [0, 1).
-        above: Utilization of every party above which it misses the round; infinite: it never does for that.
+        above: Utilization of every party above which it misses the round; infinite: never.
     """
 
     seed: int
@@ -104,7 +104,7 @@ class ChosenAbsences(Absences):
     Args:
         choose: Returns the parties that a round (0-based) at these CPU utilizations goes without.
         parties: How many parties there are; any of them may be chosen.
-        others: Who else misses which rounds.
+        others: Absences besides these.
     """
 
     choose: Callable[[int, Sequence[float]], frozenset[int]]

@@ -63,7 +63,7 @@ def whole(key: str, value: Any, low: int, high: int = LARGEST_WHOLE) -> int:
 
 
 def shown(value: Any) -> str:
-    """Return a value as it is typed on the command line, its end left out where it is long."""
+    """Return a value as it is typed on the command line, shortened where it is long."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     text = f"{value:g}" if isinstance(value, float) else repr(value)

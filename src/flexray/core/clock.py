@@ -19,8 +19,8 @@ class EventQueue(Generic[T]):
     """Events in order of time, then priority, then of being pushed.
 
     Args:
-        entries: Go on with these of another queue.
-        pushed: How many it had been given.
+        entries: Those of a saved queue.
+        pushed: How many events it was given.
     """
 
     def __init__(self, entries: Iterable[tuple[float, int, int, float, T]] = (), pushed: int = 0) -> None:
@@ -29,7 +29,7 @@ class EventQueue(Generic[T]):
 
     @property
     def entries(self) -> list[tuple[float, int, int, float, T]]:
-        """What is scheduled, for a queue that goes on from here."""
+        """All scheduled events, to save the queue."""
         return list(self._heap)
 
     @property

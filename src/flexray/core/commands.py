@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells mistakes in one line."""
+    """Reports mistakes in one line."""
 
     def error(self, message: str) -> NoReturn:
         """Raise what :func:`guarded` prints."""
@@ -32,6 +32,6 @@ def guarded(work: Callable[[], int], interrupted: str = "interrupted") -> int:
     except KeyboardInterrupt:
         print(f"flexray: {interrupted}", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except BrokenPipeError:  # the reader of a pipe has closed it
         sys.stderr.close()
         return 0

@@ -1,4 +1,4 @@
-"""Whether values that were read are what was written: types, and whole numbers that are not negative."""
+"""Whether saved values have the types of what a run saves, and no negative counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from flexray.core.errors import FlexrayError, RunFolderError
 
 LARGEST = 1 << 53
-"""Whole numbers beyond are no counts of a run."""
+"""The largest count of a run."""
 
 
 def conforms(value: Any, kind: Any) -> bool:
@@ -55,7 +55,7 @@ def conforms(value: Any, kind: Any) -> bool:
 
 @contextmanager
 def as_it_was_saved(what: str) -> Iterator[None]:
-    """Tell in one line that something saved does not fit, whatever shows it: keys, shapes, or types."""
+    """Raise one line that says what is saved wrongly, for wrong keys, shapes or types."""
     try:
         yield
     except FlexrayError:

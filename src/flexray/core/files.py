@@ -1,7 +1,6 @@
-"""Opening files that may be anything: asked before a reader does, so that none hangs, runs out of memory or breaks.
+"""Checks of files before a reader opens them, so that no reader hangs, runs out of memory or breaks.
 
-A pipe never ends, a device such as ``/dev/zero`` neither; both open like files. NumPy believes what an ``.npy`` file
-says of itself.
+Pipes and devices such as ``/dev/zero`` open like files and never end, and NumPy trusts the header of an ``.npy`` file.
 
 Shapes: n = rows of an array.
 """
@@ -42,7 +41,7 @@ def check_file(file: Path, expected: str = "", kind: type[UserError] = DataError
         kind: What is raised.
 
     Raises:
-        UserError: There is none, it cannot be asked for, or it is a folder, a pipe or a device.
+        UserError: It does not exist, cannot be read, or is a folder, a pipe or a device.
     """
     wanted = f"; expected {expected}" if expected else ""
     try:
@@ -77,8 +76,8 @@ def open_array(file: Path, expected: str = "") -> npt.NDArray[Any]:
         with file.open("rb") as stream:
             return _mapped(stream, file, size)
     except (OSError, *HEADER_ERRORS) as error:
-        told = f" as {expected} ({said(error)})" if expected else f": {said(error)}"
-        raise DataError(f"{file}: cannot be read{told}") from error
+        reason = f" as {expected} ({said(error)})" if expected else f": {said(error)}"
+        raise DataError(f"{file}: cannot be read{reason}") from error
 
 
 def _mapped(stream: BinaryIO, file: Path, size: int) -> npt.NDArray[Any]:
@@ -87,7 +86,7 @@ def _mapped(stream: BinaryIO, file: Path, size: int) -> npt.NDArray[Any]:
     needed = start + math.prod(shape) * dtype.itemsize
     if needed != size:
         raise ValueError(f"for {dtype} of shape {_shown(shape)} expected a file size of {needed} bytes, got {size}")
-    if size == start:  # nothing, which cannot be mapped
+    if size == start:  # an empty array cannot be mapped
         return np.empty(shape, dtype)
     return np.memmap(file, dtype, "r", start, shape, "F" if is_fortran else "C")
 

@@ -7,8 +7,11 @@ that are too long for a line are wrapped, and those that would take many lines l
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from flexray.core.errors import DataError
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -26,6 +29,18 @@ MAX_ENTRIES = 120
 """A picture can be no higher than some hundred rows; the last entry says how many more there are."""
 MARGIN = 0.03
 """Of the width, which stays free: a text has not quite the same width at every resolution."""
+
+
+def save_figure(figure: Figure, path: Path, dpi: float, metadata: Mapping[str, Any] | None) -> None:
+    """Write a figure to a file whose suffix gives the format.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
+    try:
+        figure.savefig(path, dpi=dpi, metadata=metadata)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def legend_below(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], **style: Any) -> None:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flexray.core.errors import ConfigError
 from flexray.core.messages import FloatArray
 from flexray.core.seeds import generator
 
@@ -32,25 +31,12 @@ class Wire:
         top_k: Share of the values of every sample that is sent, those of largest magnitude; the others arrive as 0.
         bits: Bits per value: uniform quantization between the smallest and largest value of the message; None: floats
             as they are.
-
-    Raises:
-        ConfigError: An argument is out of range.
     """
 
     clip: float | None = None
     noise: float = 0.0
     top_k: float = 1.0
     bits: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.clip is not None and not 0 < self.clip < math.inf:
-            raise ConfigError(f"network.clip: expected a positive number, got {self.clip:g}")
-        if not 0 <= self.noise < math.inf:
-            raise ConfigError(f"network.noise: expected a number of at least 0, got {self.noise:g}")
-        if not 0 < self.top_k <= 1:
-            raise ConfigError(f"network.top_k: expected a number above 0, up to 1, got {self.top_k:g}")
-        if self.bits is not None and self.bits not in range(1, 17):
-            raise ConfigError(f"network.bits: expected a whole number from 1 to 16, got {self.bits:g}")
 
     def values(self, width: int) -> int:
         """Return how many values of a sample of ``width`` are sent."""

@@ -36,7 +36,7 @@ class Pace:
         share: Share of the participant's own rate that it is left with, 0 to 1; with 0 it takes one iteration.
         seconds: How long the computing lasts at least.
         fill: Take as many iterations as fit ``seconds``, at least one, instead of the order's number.
-        rehearsal: It is the dummy round: the optimizer is to come out as it was.
+        rehearsal: This is the dummy round: the optimizer must not change.
         overhead_s: Seconds that a round takes beside local iterations: messages, embeddings, Phi.
     """
 
@@ -47,8 +47,7 @@ class Pace:
     overhead_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """What one participant is to do in a round.
 
     Args:
@@ -187,7 +186,7 @@ class RoundRecord:
         sent_bytes: Bytes sent in the round, all parties, both directions.
         up_bytes: Per party.
         down_bytes: Per party.
-        party: VAFL: index of the party whose turn it was.
+        party: VAFL: index of the party that took its turn.
         staleness: VAFL: see :class:`Answer`.
         absent: The parties (0-based) that missed the round; None where no party ever does.
         server_units: VAFL: how long the server's step took, at the end of the turn.
@@ -213,7 +212,7 @@ class RoundRecord:
 
     @property
     def present(self) -> tuple[int, ...]:
-        """Who took part, by place: all but those who missed the round; VAFL: the party whose turn it was."""
+        """Participants of the round, by place: all but the absent; VAFL: the party that took its turn."""
         away = frozenset(self.absent or ())
         return tuple(k for k in range(len(self.tau)) if k not in away) if self.party is None else (self.party,)
 
@@ -234,7 +233,7 @@ class Divergence:
 
     Args:
         round: 1-based round (VAFL: event).
-        participant: Who saw it.
+        participant: The one that saw it.
         local_iteration: 0-based.
         loss: What it was, if it was finite.
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 HARMLESS = (
     "progress", "cluster", "max_failures", "stall_timeout", "logger", "resume", "trust",
-    "dataset.workers", "dataset.worker_kind", "dataset.batches_ahead",
+    "dataset.workers", "dataset.batches_ahead",
 )  # fmt: skip
 """These, and those below them, may differ between runs of one configuration, and before and after a run goes on."""
 

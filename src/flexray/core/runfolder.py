@@ -31,9 +31,16 @@ MAX_DIGITS = 100
 """Characters of a plain number in YAML: what stands in base 60, as 1:30, takes ever longer to read."""
 NUMBER = re.compile(r"[-+.]?[0-9][0-9a-zA-Z_:.+-]*")
 
-FILES = ("rounds.csv", "evals.csv", "timeline.json", "summary.json", "configuration.json", "run.log",
-         "multirun.yaml")  # fmt: skip
-FOLDERS = (".hydra", "checkpoints", "checkpoints/final", "tensorboard", "wandb")
+ROUNDS_FILE, EVALS_FILE, TIMELINE_FILE, SUMMARY_FILE = "rounds.csv", "evals.csv", "timeline.json", "summary.json"
+CONFIGURATION_FILE = "configuration.json"
+"""Written after the summary, with the configuration that it belongs to; deleted when a run goes on in the folder."""
+HYDRA_FOLDER = ".hydra"
+CONFIG_YAML, HYDRA_YAML, OVERRIDES_YAML = ".hydra/config.yaml", ".hydra/hydra.yaml", ".hydra/overrides.yaml"
+CHECKPOINT_FOLDER, MODEL_FOLDER, ADDRESS_FILE = "checkpoints", "checkpoints/final", "checkpoints/address.txt"
+TENSORBOARD_FOLDER, WANDB_FOLDER = "tensorboard", "wandb"
+
+FILES = (ROUNDS_FILE, EVALS_FILE, TIMELINE_FILE, SUMMARY_FILE, CONFIGURATION_FILE, "run.log", "multirun.yaml")
+FOLDERS = (HYDRA_FOLDER, CHECKPOINT_FOLDER, MODEL_FOLDER, TENSORBOARD_FOLDER, WANDB_FOLDER)
 """What a run reads and writes in its folder."""
 
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -63,11 +70,11 @@ def check_files(folder: Path, writes: bool = True) -> None:
     for name in FOLDERS:
         if _check_kind(folder, folder / name, stat.S_ISDIR, writes):
             for path in sorted((folder / name).iterdir()):
-                is_own = name == "wandb" and path.resolve().is_relative_to(
+                is_own = name == WANDB_FOLDER and path.resolve().is_relative_to(
                     folder.resolve()
                 )  # it links to its latest run
-                if path != folder / "checkpoints" / "final" and not is_own:
-                    _check_kind(folder, path, _is_plain if name == "tensorboard" else stat.S_ISREG, writes)
+                if path != folder / MODEL_FOLDER and not is_own:
+                    _check_kind(folder, path, _is_plain if name == TENSORBOARD_FOLDER else stat.S_ISREG, writes)
 
 
 def _check_kind(folder: Path, path: Path, fits: Callable[[int], bool], writes: bool) -> bool:

@@ -26,14 +26,14 @@ EQUAL_GROUPS = (5, 10, 15, 20)
 
 
 MOST_ITERATIONS = 1_000_000
-"""Local iterations in one round; more are taken for a slip."""
+"""The most local iterations in a round; more are a slip of the user."""
 
 
 def local_iterations(timeout_units: float, base_units: float, utilization: float) -> int:
     """Return tau = max(1, floor(t_o (1 - c) / base)), robust to rounding: 20 * (1 - 0.15) gives 17.
 
     Raises:
-        ConfigError: It is so large that the round would not end in a lifetime.
+        ConfigError: It is above :data:`MOST_ITERATIONS`.
     """
     return max(1, iterations_that_fit(timeout_units, base_units, utilization))
 
@@ -42,7 +42,7 @@ def iterations_that_fit(timeout_units: float, base_units: float, utilization: fl
     """Return floor(t_o (1 - c) / base), which may be 0.
 
     Raises:
-        ConfigError: It is so large that the round would not end in a lifetime.
+        ConfigError: It is above :data:`MOST_ITERATIONS`.
     """
     if math.isinf(base_units):
         return 0

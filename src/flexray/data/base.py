@@ -1,7 +1,7 @@
-"""What a dataset is to flexray.
+"""The interface of datasets.
 
-A dataset is a small, picklable description. The driver asks it for its :class:`Outline`; each party's process asks
-it for that party's features alone, the server's (and, by default, the parties') for the labels. To add one, subclass
+A dataset is a small, picklable description. The driver reads its :class:`Outline`; each party's process loads that
+party's features alone; the server's process (and, by default, the parties') loads the labels. To add one, subclass
 :class:`Dataset` and name the class in the configuration: ``dataset._target_=my_package.MyDataset``.
 
 Shapes: n = samples of a split, b = samples of a batch.
@@ -9,15 +9,17 @@ Shapes: n = samples of a split, b = samples of a batch.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from flexray.tasks import LabelArray, Task
 
@@ -26,12 +28,12 @@ SPLITS: tuple[Split, ...] = ("train", "val", "test")
 Array = npt.NDArray[Any]
 IdArray = npt.NDArray[np.int64]
 Fitted = dict[str, Array]
-"""What a party's features were fitted to, for example the mean and deviation of the training rows."""
+"""Statistics of a party's training rows by which features are scaled: ``mean`` and ``deviation``."""
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What is known of a dataset before any feature is read.
+    """Names, sizes and task of a dataset, read before any feature.
 
     Args:
         parties: Names of the K parties, in order; letters, digits and ``_`` only, and none of ids, labels, server.
@@ -49,8 +51,8 @@ class Outline:
 class Features(Protocol):
     """One party's features of one split.
 
-    An optional attribute ``offers`` maps further constructor parameters of models to values that suit the data, for
-    example ``pretrained``; like ``in_shape`` they fill in what the configuration leaves open.
+    An optional attribute ``offers`` maps further constructor parameters of models, for example ``pretrained``, to
+    values that suit the data; like ``in_shape`` they fill in parameters that the configuration leaves open.
     """
 
     @property
@@ -62,19 +64,19 @@ class Features(Protocol):
     def batch(self, ids_b: IdArray, epoch: int) -> Tensor | tuple[Tensor, ...]:
         """Return the features of samples ``ids_b`` as a new tensor [b, *sample_shape].
 
-        A tuple is what the model takes as several arguments, for example padded sequences [b, t, d] and lengths [b].
+        A tuple becomes several arguments of the model, for example padded sequences [b, t, d] and lengths [b].
         ``epoch`` seeds random augmentation, so that all parties see the same crop of a sample.
         """
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What a dataset is told of the model that is to predict.
+    """A saved model that is to predict a dataset's samples.
 
     Args:
         num_outputs: Number of classes, or 1; None: not known.
         classes: Names of the classes, by number; empty where they are numbers.
-        has_new_data: The samples are not those of its run, so that they need not be split as those were.
+        has_new_data: The samples are other than those of its run and need not be split like them.
     """
 
     num_outputs: int | None = None
@@ -83,7 +85,10 @@ class SavedModel:
 
 
 class Dataset(ABC):
-    """Features of all parties and the labels, split into train, val and test."""
+    """Features of all parties and the labels, split into train, val and test.
+
+    The constructors of flexray's own datasets raise ConfigError for arguments out of range.
+    """
 
     @abstractmethod
     def outline(self) -> Outline:
@@ -110,12 +115,38 @@ class Dataset(ABC):
         return False
 
     def with_fitted(self, fitted: Mapping[str, Fitted]) -> Dataset:
-        """Return this dataset with what an earlier run's features were fitted to, by party; for new data."""
+        """Return this dataset with each party's scaling from an earlier run, for new data."""
         return self
 
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
         """Return the user's own IDs of a split's samples, for tables of predictions."""
         return np.arange(self.outline().sizes[split])
+
+
+class FittedDataset(Dataset):
+    """A dataset that uses the classes of a saved model and the scaling of an earlier run."""
+
+    num_outputs: int | None = None
+    _saved: SavedModel | None = None
+    _fitted: Mapping[str, Fitted] = {}
+
+    @property
+    def _classes(self) -> tuple[str, ...]:
+        return self._saved.classes if self._saved else ()
+
+    @override
+    def for_prediction(self, model: SavedModel) -> Self:
+        """Return this dataset for a saved model: classes keep their numbers, labels may be missing."""
+        again = copy.copy(self)
+        again._saved, again.num_outputs = model, self.num_outputs or model.num_outputs
+        return again
+
+    @override
+    def with_fitted(self, fitted: Mapping[str, Fitted]) -> Self:
+        """Return this dataset with the scaling of an earlier run."""
+        again = copy.copy(self)
+        again._fitted = fitted
+        return again
 
 
 class ArrayFeatures:
@@ -125,8 +156,8 @@ class ArrayFeatures:
         array: [n, ...] numbers.
         dtype: Type of the tensors that :meth:`batch` returns.
         rows: Optional row numbers; sample i is ``array[rows[i]]``.
-        fitted: What the array was scaled by, to be saved with the party's model.
-        scaling: What every batch is still to be scaled by: subtracted, then divided by; per feature or one number.
+        fitted: Scaling already applied to the array, saved with the party's model.
+        scaling: (shift, divisor) still to be applied to every batch; per feature or one number.
     """
 
     def __init__(
@@ -140,12 +171,10 @@ class ArrayFeatures:
         self.fitted = fitted or {}
         self._scaling = None if scaling is None else [torch.as_tensor(part, dtype=dtype) for part in scaling]
         self._dtype = dtype
-        self._mapped = isinstance(array, np.memmap)
-        if not self._mapped:
-            array = np.ascontiguousarray(array if rows is None else array[rows], dtype=_numpy_type(dtype))
+        if not isinstance(array, np.memmap):
+            array = np.ascontiguousarray(array if rows is None else array[rows], dtype=numpy_type(dtype))
             rows = None
-        self._array = array
-        self._rows = rows
+        self._array, self._rows = array, rows
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
@@ -156,7 +185,7 @@ class ArrayFeatures:
         return len(self._array) if self._rows is None else len(self._rows)
 
     def batch(self, ids_b: IdArray, epoch: int) -> Tensor:
-        """Return the features of samples ``ids_b`` (``epoch`` is not used: nothing is augmented)."""
+        """Return the features of samples ``ids_b``; nothing is augmented, so ``epoch`` is ignored."""
         rows_b = ids_b if self._rows is None else self._rows[ids_b]
         batch = torch.from_numpy(np.take(self._array, rows_b, axis=0)).to(self._dtype)
         if self._scaling is None:
@@ -165,5 +194,6 @@ class ArrayFeatures:
         return batch.sub_(shift).div_(divisor)
 
 
-def _numpy_type(dtype: torch.dtype) -> npt.DTypeLike:
+def numpy_type(dtype: torch.dtype) -> npt.DTypeLike:
+    """Return NumPy's type in which features are made ready for tensors of ``dtype``."""
     return np.float64 if dtype == torch.float64 else np.float32

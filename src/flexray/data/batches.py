@@ -1,4 +1,4 @@
-"""Mini-batches drawn from one seed that every party knows, so that nothing else is exchanged.
+"""Mini-batches drawn from a seed that all parties share, so that no sample IDs are exchanged.
 
 Shapes: b = samples of a batch.
 """
@@ -22,15 +22,15 @@ class Batch(NamedTuple):
 class BatchStream:
     """The sequence of mini-batches of a run.
 
-    By default every epoch is a fresh permutation cut into batches of ``size``; a short last batch is kept. A last
-    batch of one single sample joins the batch before it, since batch normalization cannot train on one sample.
+    By default every epoch is a fresh permutation cut into batches of ``size``, the last of which may be shorter. A last
+    batch of one sample joins the batch before it, since batch normalization cannot train on one sample.
 
     Args:
         num_samples: N, the number of training samples.
         size: B, the batch size, 1 .. N.
         seed: The run's seed.
         stream: Name of the stream; VAFL gives each party its own.
-        replacement: Draw B of the N samples uniformly with replacement instead; an epoch is still N / B batches.
+        replacement: Draw B of the N samples uniformly with replacement; an epoch still has N / B batches.
         drop_last: Leave out the short last batch of an epoch.
     """
 

@@ -8,7 +8,6 @@ Shapes: n = samples of a split.
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,21 +19,17 @@ import numpy.typing as npt
 import torch
 
 from flexray.core.errors import ConfigError, DataError, near_match
-from flexray.core.files import open_array
-from flexray.data.base import (
-    SPLITS,
-    Array,
-    ArrayFeatures,
-    Dataset,
-    Features,
-    Fitted,
-    IdArray,
-    Outline,
-    SavedModel,
-    Split,
+from flexray.data.base import SPLITS, Array, ArrayFeatures, Features, Fitted, FittedDataset, IdArray, Outline, Split
+from flexray.data.checks import (
+    check_features,
+    check_party_name,
+    check_path,
+    check_split,
+    check_task,
+    name_list,
+    open_rows,
 )
-from flexray.data.checks import check_features, check_party_name, check_path, check_split, check_task, name_list
-from flexray.data.rows import blocks, fit_scaling, make_task, numbered, row_of_ids
+from flexray.data.rows import blocks, draw_rows, fit_scaling, make_task, numbered, row_of_ids
 from flexray.tasks import LabelArray, Loss, Task
 
 LAYOUT = "expected a folder with train/NAME.npy and test/NAME.npy (one array per party) and a labels.npy in both"
@@ -43,22 +38,19 @@ SCALES = ("none", "unit", "standard")
 
 
 @dataclass
-class Bundle(Dataset):
+class Bundle(FittedDataset):
     """A folder of ``.npy`` files; features stay on disk, memory-mapped.
 
     Args:
         path: The folder.
         loss: ``cross_entropy``, ``l1`` or ``mse``.
-        num_outputs: Number of classes, 0 .. num_outputs-1; by default as many as there are labels in all splits, and
-            numbers with gaps between them become 0, 1, ... in their order.
+        num_outputs: Number of classes, 0 .. num_outputs-1; by default the number of different labels in all splits,
+            where numbers with gaps become 0, 1, ... in their order.
         val_fraction: Part of the training rows that becomes the validation split, where there is no ``val`` folder.
         split_seed: Draws these rows.
         parties: Which ``NAME.npy`` to use, in this order; by default all, sorted by name.
         scale: ``none``; ``unit`` divides whole numbers by the largest of their type (uint8: 255); ``standard`` gives
-            every feature mean 0 and variance 1 over the training rows, and a feature that is constant there 0.
-
-    Raises:
-        ConfigError: An argument is missing or out of range.
+            every feature mean 0 and variance 1 over the training rows (a constant one becomes 0).
     """
 
     path: str | Path | None = None
@@ -76,9 +68,6 @@ class Bundle(Dataset):
         if self.scale not in SCALES:
             raise ConfigError(f"dataset.scale: unknown '{self.scale}'{near_match(str(self.scale), SCALES)}")
         self._root = Path(self.path)
-        self._fitted: dict[str, Fitted] = {}
-        self._predicts = False
-        self._classes: tuple[str, ...] = ()
         check_task(self.loss, self.num_outputs)
         check_split(self.val_fraction, self.split_seed)
         if self.parties is not None:
@@ -87,7 +76,7 @@ class Bundle(Dataset):
                 check_party_name(name, "dataset.parties")
 
     def outline(self) -> Outline:
-        """Read names, sizes and task from the headers of the files; of the labels alone the content."""
+        """Read names, sizes and task from the headers of the features' files and from the labels."""
         counted, names = self._counted(), self._party_names()
         for name in names:
             self._check_rows(self._party_arrays(name), name, counted)
@@ -95,15 +84,8 @@ class Bundle(Dataset):
         sizes = {split: len(array) if rows is None else len(rows) for split, array, rows in self._cut(counted)}
         return Outline(names, sizes, self._task(self._given_labels()), "files")
 
-    def for_prediction(self, model: SavedModel) -> Bundle:
-        """Return this dataset for a saved model; a split without ``labels.npy`` then has no labels."""
-        again = copy.copy(self)
-        again._predicts, again.num_outputs = True, self.num_outputs or model.num_outputs
-        again._classes = model.classes
-        return again
-
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
-        """Map the arrays of one party, after one pass over them that looks for NaN and infinity."""
+        """Map the arrays of one party, after a pass over them in search of NaN and infinity."""
         name = self._party_names()[party]
         arrays = self._party_arrays(name)
         for split, array in arrays.items():
@@ -113,7 +95,7 @@ class Bundle(Dataset):
         return {split: ArrayFeatures(array, dtype, rows, fitted, scaling) for split, array, rows in cut}
 
     def _scaling(self, name: str, train: tuple[Split, Array, IdArray | None]) -> tuple[Fitted, Scaling | None]:
-        """Return what the features of a party are fitted to, and what to subtract and to divide by."""
+        """Return the fitted scaling of a party, if any, and (shift, divisor) of its features."""
         _, array, rows = train
         if self.scale == "none":
             return {}, None
@@ -127,12 +109,6 @@ class Bundle(Dataset):
             )
         return {}, (0.0, float(np.iinfo(array.dtype).max))
 
-    def with_fitted(self, fitted: Mapping[str, Fitted]) -> Bundle:
-        """Return this dataset with the scaling of an earlier run."""
-        again = copy.copy(self)
-        again._fitted = {name: fitted[name] for name in self._party_names()} if self.scale == "standard" else {}
-        return again
-
     def labels(self) -> Mapping[Split, LabelArray]:
         """Load the labels, and refuse IDs that occur twice in a split."""
         stored = self._given_labels()
@@ -141,7 +117,10 @@ class Bundle(Dataset):
                 raise DataError(f"{self._file(split, 'ids')}: expected one ID per row, got shape {ids.shape}")
             row_of_ids(ids.tolist(), str(self._file(split, "ids")))
         task = self._task(stored)
-        checked = {split: self._checked(np.array(a), task, split) for split, a in stored.items()}
+        checked = {}
+        for split, array in stored.items():
+            where = str(self._file(split, "labels"))
+            checked[split] = task.check_labels(numbered(np.array(array), task, where), where)
         result: dict[Split, LabelArray] = {}
         for split, _, rows in self._cut(self._counted()):
             source = split if split in self._stored() else "train"
@@ -155,12 +134,8 @@ class Bundle(Dataset):
         ids |= self._given_ids()
         return next(np.array(a if rows is None else a[rows]) for part, a, rows in self._cut(ids) if part == split)
 
-    def _checked(self, labels_n: Array, task: Task, split: Split) -> LabelArray:
-        where = str(self._file(split, "labels"))
-        return task.check_labels(numbered(labels_n, task, where), where)
-
     def _task(self, labels: Mapping[Split, Array]) -> Task:
-        if self._predicts and not labels and self.loss == "cross_entropy" and self.num_outputs is None:
+        if self._saved and not labels and self.loss == "cross_entropy" and self.num_outputs is None:
             raise ConfigError("dataset.num_outputs: expected the number of classes, which data without labels lacks")
         where = f"{self._root}: labels.npy"
         return make_task(self.loss, self.num_outputs, *labels.values(), where=where, classes=self._classes)
@@ -181,27 +156,27 @@ class Bundle(Dataset):
             )
         return SPLITS
 
-    def _open_all(self, name: str) -> dict[Split, Array]:
-        return {split: _open(self._file(split, name)) for split in self._stored()}
+    def _open_all(self, name: str, is_optional: bool = False) -> dict[Split, Array]:
+        """Map NAME.npy of every stored split, or with ``is_optional`` of those splits that have it."""
+        files = {split: self._file(split, name) for split in self._stored()}
+        return {split: open_rows(file) for split, file in files.items() if not is_optional or os.path.exists(file)}
 
     def _given_labels(self) -> dict[Split, Array]:
-        """Map the labels: of all splits, or for a prediction of those that have any."""
-        files = {split: self._file(split, "labels") for split in self._stored()}
-        return {split: _open(file) for split, file in files.items() if not self._predicts or os.path.exists(file)}
+        return self._open_all("labels", is_optional=self._saved is not None)
+
+    def _given_ids(self) -> dict[Split, Array]:
+        return self._open_all("ids", is_optional=True)
 
     def _counted(self) -> dict[Split, Array]:
-        """Return arrays with one row per sample of each split: the labels or, without, the first party's features."""
+        """Return arrays with a row per sample of each split: the labels or, without, the first party's features."""
         labels = self._given_labels()
         lacking = any(split not in labels for split in self._stored())
         return {**(self._open_all(self._party_names()[0]) if lacking else {}), **labels}
 
-    def _given_ids(self) -> dict[Split, Array]:
-        files = {split: self._file(split, "ids") for split in self._stored()}
-        return {split: _open(file) for split, file in files.items() if os.path.exists(file)}
-
     def _party_names(self) -> tuple[str, ...]:
         """Return the parties' names; every split must have a file of each."""
-        found = {split: self._files_of_parties(split) for split in self._stored()}
+        files = {split: (self._root / split).glob("[!.]*.npy") for split in self._stored()}
+        found = {split: {file.stem for file in part} - {"labels", "ids"} for split, part in files.items()}
         known = sorted(set().union(*found.values()))
         names = known if self.parties is None else list(self.parties)
         if not known:
@@ -216,10 +191,6 @@ class Bundle(Dataset):
                     raise DataError(f"{self._file(split, name)}: no such file, but party '{name}' has {other}")
             check_party_name(name, str(self._file(holders[0], name)), DataError)
         return tuple(names)
-
-    def _files_of_parties(self, split: Split) -> set[str]:
-        files = (self._root / split).glob("*.npy")
-        return {file.stem for file in files if file.stem not in ("labels", "ids") and not file.name.startswith(".")}
 
     def _party_arrays(self, name: str) -> dict[Split, Array]:
         """Map one party's arrays of all stored splits, their headers checked."""
@@ -246,30 +217,21 @@ class Bundle(Dataset):
                 )
 
     def _cut(self, stored: Mapping[Split, Array]) -> Iterator[tuple[Split, Array, IdArray | None]]:
-        """Yield every split with the stored array that it is taken from and its rows there (None: all of them)."""
+        """Yield every split with its stored array and its rows there (None: all)."""
         train, val, rows = stored["train"], stored.get("val"), None
         if val is None:
-            order = np.random.Generator(np.random.PCG64(self.split_seed)).permutation(len(train))
-            vals = round(len(train) * self.val_fraction)
-            if vals == len(train):
+            val_rows, rest = draw_rows(len(train), self.split_seed, round(len(train) * self.val_fraction))
+            if not len(rest):
                 raise DataError(
-                    f"{self._root / 'train'}: {vals} rows with val_fraction={self.val_fraction:g}"
+                    f"{self._root / 'train'}: {len(train)} rows with val_fraction={self.val_fraction:g}"
                     " leave no training samples"
                 )
-            rows = np.sort(order[vals:]) if vals else None
-            yield "val", train, np.sort(order[:vals])
+            rows = rest if len(val_rows) else None
+            yield "val", train, val_rows
         else:
             yield "val", val, None
         yield "train", train, rows
         yield "test", stored["test"], None
-
-
-def _open(file: Path) -> Array:
-    """Map a ``.npy`` file of at least one row."""
-    array = open_array(file, "an array of numbers saved by numpy.save, with one row per sample")
-    if array.ndim == 0 or not len(array):
-        raise DataError(f"{file}: has no rows (shape {array.shape})")
-    return array
 
 
 def _scan(array_n: Array, where: str) -> None:

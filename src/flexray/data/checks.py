@@ -1,4 +1,4 @@
-"""Checks of what a user gives a dataset: arguments, files, features. Every message names the key or the file.
+"""Checks of a dataset's arguments, files and features. Every message names the key or the file.
 
 Shapes: n = samples.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from flexray.core.checks import number, shown, whole
 from flexray.core.errors import ConfigError, DataError, UserError
-from flexray.core.files import check_file, said
+from flexray.core.files import check_file, open_array, said
 from flexray.data.base import Array
 from flexray.tasks import Loss, Task
 
@@ -26,13 +26,13 @@ _NOT_PARTIES = ("ids", "labels", "server")
 
 
 def check_split(val_fraction: float, split_seed: int) -> None:
-    """Refuse a fraction and a seed that no validation split can be drawn by."""
+    """Refuse a fraction or a seed that cannot draw a validation split."""
     number("dataset.val_fraction", val_fraction, low=0, below=1)
     whole("dataset.split_seed", split_seed, low=0)
 
 
 def check_test_split(test_fraction: float, val_fraction: float) -> None:
-    """Refuse a fraction that no test split can be drawn by, or none that leaves samples to train."""
+    """Refuse a fraction that cannot draw a test split or leaves no training samples."""
     if number("dataset.test_fraction", test_fraction, above=0, below=1) + val_fraction >= 1:
         raise ConfigError(
             "dataset.test_fraction and dataset.val_fraction: expected a sum of less than 1,"
@@ -42,24 +42,15 @@ def check_test_split(test_fraction: float, val_fraction: float) -> None:
 
 def check_task(loss: Loss, num_outputs: int | None) -> None:
     """Refuse an unknown loss and a number of outputs that does not suit it."""
-    limit = None if Task(loss, 1).is_classification else 1
-    if num_outputs is None:
-        return
-    if whole("dataset.num_outputs", num_outputs, low=1) > (limit or num_outputs):
+    is_classification = Task(loss, 1).is_classification
+    if num_outputs is not None and whole("dataset.num_outputs", num_outputs, low=1) > 1 and not is_classification:
         raise ConfigError(f"dataset.num_outputs: expected 1 for loss '{loss}', got {shown(num_outputs)}")
 
 
 def check_path(key: str, path: Any) -> None:
-    """Refuse what is no path; there need not be one."""
+    """Refuse anything but a path or None."""
     if not isinstance(path, str | os.PathLike | None):
         raise ConfigError(f"{key}: expected a path, got {shown(path)}")
-
-
-def check_bool(**flags: bool) -> None:
-    """Refuse what is neither true nor false."""
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise ConfigError(f"dataset.{name}: expected true or false, got {shown(value)}")
 
 
 def check_party_name(name: str, where: str, error: type[UserError] = ConfigError) -> None:
@@ -83,7 +74,7 @@ def name_list(key: str, names: Sequence[str]) -> list[str]:
 
 
 def plain_mapping(key: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a mapping from party names as a plain dictionary; none is an empty one."""
+    """Return a mapping from party names as a plain dictionary, empty for None."""
     if given is not None and not isinstance(given, Mapping):
         raise ConfigError(f"{key}: expected a mapping from party names, got {shown(given)}")
     return {str(name): value for name, value in (given or {}).items()}
@@ -91,7 +82,7 @@ def plain_mapping(key: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 @contextmanager
 def reading(file: Path, expected: str) -> Iterator[None]:
-    """Turn whatever goes wrong while a file is read into one line that names it."""
+    """Turn any error while a file is read into one line that names the file."""
     if not check_file(file, expected):
         raise DataError(f"{file}: is empty (0 bytes); expected {expected}")
     try:
@@ -100,6 +91,14 @@ def reading(file: Path, expected: str) -> Iterator[None]:
         raise
     except (OSError, ValueError, EOFError, NotImplementedError, MemoryError, csv.Error) as error:
         raise DataError(f"{file}: cannot be read as {expected} ({said(error)})") from error
+
+
+def open_rows(file: Path) -> Array:
+    """Map a ``.npy`` file [n, ...] of at least one row."""
+    array = open_array(file, "an array of numbers saved by numpy.save, with one row per sample")
+    if array.ndim == 0 or not len(array):
+        raise DataError(f"{file}: has no rows (shape {array.shape})")
+    return array
 
 
 def check_features(array_n: Array, where: str, first_row: int = 0) -> None:

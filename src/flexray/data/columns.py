@@ -29,27 +29,26 @@ FloatArray = npt.NDArray[np.float64]
 
 LARGEST = float(np.finfo(np.float32).max)
 HEXADECIMAL = re.compile(rb"0[xX]")
-"""pyarrow takes 0x10 for 16."""
+"""pyarrow reads 0x10 as 16."""
 
 
 def header(file: Path, wanted: Mapping[str, str]) -> list[str]:
-    """Return the column names of a file; refuse ``wanted`` columns (-> the key at fault) that it does not have once."""
+    """Return the column names of a file; each of ``wanted`` (column -> key, for messages) must occur once."""
     if file.suffix not in (".csv", ".parquet"):
         raise DataError(f"{file}: expected a file name that ends in .csv or .parquet")
     with reading(file, "a CSV or Parquet table"):
         if file.suffix == ".csv":
             with file.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
-                header = next((row for row in csv.reader(lines) if row), [])
-        else:
-            # pandas stores its row labels under such names.
-            header = [name for name in read_schema(file).names if not name.startswith("__index_level_")]
-    times = Counter(header)
+                names = next((row for row in csv.reader(lines) if row), [])
+        else:  # pandas stores row labels under such names
+            names = [name for name in read_schema(file).names if not name.startswith("__index_level_")]
+    times = Counter(names)
     for column, key in wanted.items():
         if not times[column]:
-            raise ConfigError(f"{key}: {file} has no column '{column}'{near_match(column, header)}")
+            raise ConfigError(f"{key}: {file} has no column '{column}'{near_match(column, names)}")
         if times[column] > 1:
             raise DataError(f"{file}: column '{column}' occurs {times[column]} times in the header")
-    return header
+    return names
 
 
 def read(file: Path, wanted: Mapping[str, str]) -> Any:
@@ -67,7 +66,7 @@ def read(file: Path, wanted: Mapping[str, str]) -> Any:
 
 
 def _read_csv(file: Path, wanted: list[str], texts: Sequence[str]) -> Any:
-    """Return columns of a CSV; those in ``texts``, and whole numbers of which one is hexadecimal, are texts."""
+    """Return columns of a CSV; those in ``texts``, and integer columns with a hexadecimal number, stay texts."""
 
     def table(texts: Sequence[str]) -> Any:
         return read_csv(
@@ -112,7 +111,7 @@ def numbers(column: Any, where: str) -> FloatArray:
 
 
 def _advice(value: Any, is_alike: bool) -> str:
-    """Return what to do about a value that is no number; ``is_alike``: no value of its column is one."""
+    """Return advice about a value that is not a number; ``is_alike``: its whole column has none."""
     if value in (None, ""):
         return " (fill what is missing, or leave the row out)"
     if isinstance(value, date):
@@ -121,7 +120,7 @@ def _advice(value: Any, is_alike: bool) -> str:
 
 
 def _number(value: Any) -> float:
-    # float() alone would take digits of other scripts, and 1_40 for 140.
+    # float() alone accepts digits of other scripts, and 1_40 as 140.
     if isinstance(value, str) and ("_" in value or not value.isascii()):
         return np.nan
     try:

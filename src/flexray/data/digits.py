@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits, cut into quadrants: real data that is there without a download.
+"""scikit-learn's handwritten digits, cut into quadrants: real data without a download.
 
 Shapes: n = samples of a split.
 """
@@ -24,8 +24,8 @@ from flexray.tasks import LabelArray, Task
 NUM_SAMPLES = 1797
 NUM_CLASSES = 10
 LARGEST_PIXEL = 16
-# Where each party's quadrant starts in the 8x8 image: row, column.
 CORNERS = {"upper_left": (0, 0), "upper_right": (0, 4), "lower_left": (4, 0), "lower_right": (4, 4)}
+"""First row and column of each party's quadrant in the 8x8 image."""
 
 
 @dataclass
@@ -36,9 +36,6 @@ class Digits(Dataset):
         test_fraction: Part of the samples that is the test split.
         val_fraction: Part of the samples that is the validation split.
         split_seed: Draws the splits.
-
-    Raises:
-        ConfigError: An argument is out of range.
     """
 
     test_fraction: float = 0.2
@@ -50,7 +47,7 @@ class Digits(Dataset):
         check_test_split(self.test_fraction, self.val_fraction)
 
     def outline(self) -> Outline:
-        """Return what is known without reading the images."""
+        """Return names, sizes and task without reading the images."""
         sizes = {split: len(rows) for split, rows in self._rows().items()}
         return Outline(tuple(CORNERS), sizes, self._task, "package")
 
@@ -62,7 +59,7 @@ class Digits(Dataset):
         return {split: ArrayFeatures(quadrant, dtype, rows) for split, rows in self._rows().items()}
 
     def labels(self) -> Mapping[Split, LabelArray]:
-        """Load the digits that the images show."""
+        """Load the digits shown in the images."""
         labels = self._task.check_labels(_read()[:, -1], "scikit-learn's digits")
         return {split: labels[rows] for split, rows in self._rows().items()}
 
@@ -79,10 +76,7 @@ class Digits(Dataset):
 
 
 def _read() -> Array:
-    """Return [n, 64 pixels and the digit] from the file that scikit-learn's ``load_digits`` reads.
-
-    Importing scikit-learn for it would take every party's process a second.
-    """
+    """Return [n, 64 pixels and the digit] from scikit-learn's file; importing scikit-learn would take a second."""
     package = find_spec("sklearn")
     folders = package.submodule_search_locations if package else None
     if not folders:

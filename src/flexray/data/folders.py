@@ -1,4 +1,4 @@
-"""Folders of pictures: what is in them, always by name and never in the order in which a disk tells it."""
+"""Folders of pictures, always sorted by name: a disk lists them in no fixed order."""
 
 from __future__ import annotations
 
@@ -6,25 +6,20 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from flexray.core.errors import ConfigError, DataError, near_match
-from flexray.core.files import names_in, said
+from flexray.core.errors import ConfigError, near_match
+from flexray.core.files import names_in
 from flexray.core.seeds import generator
 from flexray.data.base import SPLITS, Split
 from flexray.data.checks import reading
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
-SHOWN = 5
 
 
 def entries(folder: str | Path) -> tuple[list[str], list[str]]:
-    """Return the names of the folders and of the pictures in a folder, sorted; hidden ones are left out."""
-    try:
-        with os.scandir(folder) as found:
-            items = sorted((item.name, item.is_dir()) for item in found if not item.name.startswith("."))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{folder}: cannot be read ({said(error)})") from error
-    folders = [name for name, is_folder in items if is_folder]
-    return folders, [name for name, is_folder in items if not is_folder and name.lower().endswith(SUFFIXES)]
+    """Return the names of the folders and of the pictures in a folder, sorted, without hidden ones."""
+    names = [name for name in names_in(Path(folder)) if not name.startswith(".")]
+    folders = sorted(name[:-1] for name in names if name.endswith("/"))
+    return folders, [name for name in names if name.lower().endswith(SUFFIXES)]
 
 
 def pictures_below(folder: str) -> list[str]:
@@ -35,10 +30,13 @@ def pictures_below(folder: str) -> list[str]:
 
 
 def found_in(folder: Path) -> str:
-    """Return what a message tells of a folder's content."""
-    names = names_in(folder)
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"found {', '.join(names[:SHOWN])}{more}" if names else "found an empty folder"
+    """Return a folder's content, for messages."""
+    return f"found {few(names_in(folder), 5) or 'an empty folder'}"
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """Return the first names and the number of the others, for messages."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def split_folders(names: Collection[str]) -> dict[Split, str] | None:
@@ -65,7 +63,8 @@ def chosen_classes(names: Sequence[str], class_list: str | None, count: int | No
     listed = [name for line in lines if (name := _named_by(line, names))]
     for name in listed:
         if name not in names:
-            raise ConfigError(f"dataset.class_list: {file} names '{name}', which has no folder{_hint(name, names)}")
+            hint = near_match(name, names, list_all=False)
+            raise ConfigError(f"dataset.class_list: {file} names '{name}', which has no folder{hint}")
     if len(set(listed)) < max(1, len(listed)):
         twice = next((name for name in listed if listed.count(name) > 1), "")
         raise ConfigError(f"dataset.class_list: {file} " + (f"names '{twice}' twice" if twice else "names no class"))
@@ -73,10 +72,6 @@ def chosen_classes(names: Sequence[str], class_list: str | None, count: int | No
 
 
 def _named_by(line: str, names: Collection[str]) -> str:
-    """Return the class that a line names: all of it, or what comes before a comment, or its first word."""
+    """Return the class that a line names: the line, or the part before a comment, or its first word."""
     bare = line.split("#")[0].strip()
     return next((name for name in (line.strip(), bare, bare.partition(" ")[0]) if name in names), bare)
-
-
-def _hint(name: str, names: Collection[str]) -> str:
-    return near_match(name, names, list_all=False)

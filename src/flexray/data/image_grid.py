@@ -1,4 +1,4 @@
-"""Pictures cut into a grid, a part to each party: ImageNet100, or any folder of pictures by class.
+"""Pictures cut into a grid, one part per party: ImageNet100, or any folder of pictures by class.
 
 FOLDER/train/CLASS/PICTURE  and  FOLDER/val/ or FOLDER/test/ the same
 """
@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flexray.core.checks import MANY, whole
 from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import Split
 from flexray.data.checks import check_path
 from flexray.data.folders import SUFFIXES, chosen_classes, entries, found_in, pictures_below, split_folders
-from flexray.data.picture_data import Listing, PictureData, Sample, check_whole, whole_pair
+from flexray.data.picture_data import Listing, PictureData, Sample, whole_pair
 from flexray.data.stand_in import StandIn
 
 LAYOUT = "looked for train/CLASS/PICTURE and val/ or test/ the same"
@@ -26,24 +27,20 @@ class ImageGrid(PictureData):
 
     Args:
         grid: (rows, columns) of parts; both must divide ``size``.
-        class_list: File with the name of a class folder in each line; what follows the name there is not read.
-        num_classes: So many classes are drawn by ``seed`` if there are more and no ``class_list`` is given.
-
-    Raises:
-        ConfigError: An argument is out of range.
+        class_list: File with the name of a class folder in each line; text after the name is ignored.
+        num_classes: Number of classes drawn by ``seed`` if there are more and no ``class_list`` is given.
     """
 
     grid: Sequence[int] = (2, 2)
     class_list: str | Path | None = None
-    num_classes: int | None = 100
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_path("dataset.class_list", self.class_list)
         self._grid = whole_pair("grid", self.grid)
         if self.num_classes is not None:
-            check_whole("num_classes", self.num_classes, 2)
-        if self.size is None:  # the nearest below the usual one that has such parts
+            whole("dataset.num_classes", self.num_classes, 2, MANY)
+        if self.size is None:  # the largest below the default that the grid divides
             height, width = (pixels - pixels % parts for pixels, parts in zip(self._size, self._grid, strict=True))
             self._size = height, width
         for parts, pixels in zip(self._grid, self._size, strict=True):
@@ -64,14 +61,8 @@ class ImageGrid(PictureData):
         row, column = divmod(place, self._grid[1])
         return row * height, column * width, height, width
 
-    def _picture(self, place: int) -> int:
-        return 0
-
-    def _classes(self) -> int:
-        return self.num_classes or 100
-
     def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
-        return StandIn(split, samples, self._classes(), self._size, self._grid, channels=self.channels)
+        return StandIn(split, samples, self._synthetic_classes, self._size, self._grid, channels=self.channels)
 
     def _list(self, root: Path) -> Listing:
         splits = split_folders(entries(root)[0])

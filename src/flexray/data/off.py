@@ -1,6 +1,6 @@
 """Triangle meshes in OFF files, the format of ModelNet.
 
-Read here and not by a library: those at hand take a truncated file for a smaller mesh.
+Libraries read a truncated file as a smaller mesh, so this module has its own reader.
 
 Shapes: v = vertices, f = triangles.
 """
@@ -20,7 +20,7 @@ from flexray.core.files import check_file, said
 
 EXPECTED = "expected an ASCII OFF mesh: OFF, the counts of vertices and faces, then a line for each"
 HEADER = re.compile(r"(?:ST)?C?N?OFF(.*)", re.IGNORECASE)
-"""The keyword, which in some files of ModelNet40 runs into the counts (``OFF490 518 0``)."""
+"""The keyword, which in some files of ModelNet40 is joined with the counts (``OFF490 518 0``)."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Mesh:
 
 
 class _Lines:
-    """The lines of a file that say something, with their numbers for messages."""
+    """The lines of a file, without comments and empty lines, with their numbers for messages."""
 
     def __init__(self, path: Path) -> None:
         check_file(path, "an OFF mesh")
@@ -42,21 +42,19 @@ class _Lines:
             raise DataError(f"{path}: cannot be read: {said(error)}") from error
         stripped = (line.partition("#")[0].strip() for line in text.splitlines())
         kept = [(number, line) for number, line in enumerate(stripped, 1) if line]
-        self.path = path
-        self.texts = [line for _, line in kept]
-        self.numbers = [number for number, _ in kept]
+        self.path, self.texts, self.numbers = path, [line for _, line in kept], [number for number, _ in kept]
 
     def fault(self, place: int, expected: str) -> DataError:
         """Return the error about one line."""
-        text = self.texts[place]
-        return DataError(f"{self.path}: line {self.numbers[place]}: expected {expected}, got '{text[:60]}'")
+        where = f"{self.path}: line {self.numbers[place]}"
+        return DataError(f"{where}: expected {expected}, got '{self.texts[place][:60]}'")
 
 
 def read_off(path: Path) -> Mesh:
-    """Read a mesh; polygons are cut into triangles as fans, colors and normals are left out.
+    """Read a mesh; polygons are cut into fans of triangles, colours and normals ignored.
 
     Raises:
-        DataError: The file is not an ASCII OFF mesh, ends early, or has a line that cannot be; the line is named.
+        DataError: The file is not an ASCII OFF mesh, ends early, or has a malformed line, which is named.
     """
     lines = _Lines(path)
     if not lines.texts:
@@ -64,14 +62,10 @@ def read_off(path: Path) -> Mesh:
     found = HEADER.fullmatch(lines.texts[0])
     if found is None:
         raise DataError(f"{path}: not an OFF file; {EXPECTED}")
-    start = 1
-    if found[1].strip():
-        counts, place = found[1], 0
-    elif len(lines.texts) > 1:
-        counts, place, start = lines.texts[1], 1, 2
-    else:
+    start = 1 if found[1].strip() else 2
+    if len(lines.texts) < start:
         raise DataError(f"{path}: ends after its first line; {EXPECTED}")
-    vertices, faces = _counts(lines, counts, place)
+    vertices, faces = _counts(lines, found[1] if start == 1 else lines.texts[1], start - 1)
     there = len(lines.texts) - start
     if there != vertices + faces:
         verb = "is truncated" if there < vertices + faces else "is longer than it says"
@@ -121,7 +115,7 @@ def _triangles(lines: _Lines, start: int, vertices: int) -> npt.NDArray[np.int64
 
 
 def _fans(lines: _Lines, start: int, vertices: int) -> npt.NDArray[np.int64]:
-    """Read faces line by line: polygons, and whatever has to be named."""
+    """Read faces line by line, polygons among them, and name a malformed one."""
     triangles = []
     for place in range(start, len(lines.texts)):
         parts = lines.texts[place].split()

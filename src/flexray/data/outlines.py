@@ -1,4 +1,4 @@
-"""Checks of what any dataset, also one of the user's own, says of itself: names, sizes, labels.
+"""Checks of any dataset's names, sizes and labels, also a user's own.
 
 Shapes: n = samples of a split.
 """
@@ -22,12 +22,9 @@ log = logging.getLogger("flexray")
 
 
 def check_outline(outline: Outline, dataset: Dataset, predicts: bool) -> Outline:
-    """Return the outline in plain types; refuse names that no party can have, and splits that must not be empty.
+    """Return the outline in plain types; refuse impossible names and empty splits.
 
-    Args:
-        outline: What the dataset returned.
-        dataset: Its class is named.
-        predicts: A saved model is to predict, which needs no test samples.
+    Where a saved model ``predicts``, there may be no test samples.
     """
     where = _where(dataset)
     if not isinstance(outline, Outline):
@@ -58,7 +55,7 @@ def _sizes(given: Any, where: str) -> dict[Split, int]:
 
 
 def load_labels(dataset: Dataset, outline: Outline, predicts: bool) -> dict[Split, LabelArray]:
-    """Load the labels; refuse a split with more or fewer than its outline tells, and labels that the task cannot take.
+    """Load the labels; refuse a number of them other than in the outline, and labels unsuitable for the task.
 
     Where a saved model ``predicts``, splits may lack labels.
     """
@@ -76,7 +73,7 @@ def load_labels(dataset: Dataset, outline: Outline, predicts: bool) -> dict[Spli
 
 
 def check_classes(labels_n: Array, dataset: Dataset, outline: Outline) -> None:
-    """Refuse training labels of one class only; warn of class numbers that do not start from 0."""
+    """Refuse training labels of one class only; warn of numbers below the largest without samples."""
     task = outline.task
     if not task.is_classification:
         return

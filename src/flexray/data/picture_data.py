@@ -1,15 +1,14 @@
-"""What datasets of pictures have in common: keys, splits, stand-ins, features that read ahead.
+"""The base of picture datasets: keys, splits, stand-ins, features read ahead.
 
 Shapes: h and w = height and width of a picture.
 """
 
 from __future__ import annotations
 
-import copy
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from flexray.core.checks import FEW, MANY, whole
+from flexray.core.checks import FEW, MANY, whole, yes_or_no
 from flexray.core.errors import ConfigError, DataError, near_match
-from flexray.data.ahead import ProcessReader, Read, Reader, ThreadReader
-from flexray.data.base import SPLITS, Dataset, Features, Outline, SavedModel, Split
-from flexray.data.checks import check_bool, check_path, check_split, name_list
+from flexray.data.ahead import Reader
+from flexray.data.base import SPLITS, Features, FittedDataset, Outline, Split
+from flexray.data.checks import check_path, check_split, name_list
 from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Pictures, Source
+from flexray.data.rows import draw_rows
 from flexray.data.stand_in import StandIn
 from flexray.tasks import LabelArray, Task
 
 SCALES = ("unit", "imagenet")
-READERS = {"threads": ThreadReader, "processes": ProcessReader}
 
 
 class Sample(NamedTuple):
@@ -43,30 +42,26 @@ Listing = tuple[list[str], dict[Split, list[Sample]]]
 
 
 @dataclass
-class PictureData(Dataset):
+class PictureData(FittedDataset):
     """Folders of pictures, or a synthetic stand-in where no path is given.
 
     Args:
         path: The folder; None for the stand-in.
         size: (h, w) of the whole picture, one number for both; None: 224, of the stand-in 32.
-        channels: 3 for colours, 1 for shades of grey.
-        scale: ``unit`` for values in [0, 1], ``imagenet`` to normalize them as pretrained ResNets expect.
-        augment: Crop and flip training pictures at random, alike at all parties; an evaluation of them sees those of
-            epoch 0.
-        crop_scale: Smallest and largest part of the area that a random crop takes.
-        middle: Part of height and width that is kept of pictures that are not cropped at random.
-        parties: Which parties take part, by name, in this order; None: all.
+        channels: 3 for colour, 1 for grey.
+        scale: ``unit`` for values in [0, 1], ``imagenet`` to normalize them for pretrained ResNets.
+        augment: Crop and flip training pictures at random, alike at all parties; evaluations use those of epoch 0.
+        crop_scale: Smallest and largest part of the area in a random crop.
+        middle: Central part of height and width used without a random crop.
+        parties: Names of the parties that take part, in order; None: all.
         val_fraction: Part of the training samples that becomes the validation split.
         split_seed: Draws these.
-        workers: Threads or processes of each party that read pictures; 0 reads them when they are needed.
-        worker_kind: ``threads``, or ``processes`` of torch's DataLoader.
-        batches_ahead: How many batches each party reads ahead.
+        workers: Threads of each party that read ahead; 0 reads pictures when they are needed.
+        batches_ahead: Number of batches each party reads ahead.
         seed: Draws classes, crops and flips.
         synthetic_train: Training samples of the stand-in.
         synthetic_test: Test samples of the stand-in.
-
-    Raises:
-        ConfigError: An argument is out of range.
+        num_classes: Classes of the stand-in; None: 100.
     """
 
     path: str | Path | None = None
@@ -80,53 +75,46 @@ class PictureData(Dataset):
     val_fraction: float = 0.0
     split_seed: int = 0
     workers: int = 1
-    worker_kind: str = "threads"
     batches_ahead: int = 2
     seed: int = 0
     synthetic_train: int = 1600
     synthetic_test: int = 400
+    num_classes: int | None = 100
 
     def __post_init__(self) -> None:
         check_path("dataset.path", self.path)
         check_split(self.val_fraction, self.split_seed)
-        check_bool(augment=self.augment)
-        for key, at_least in (("workers", 0), ("batches_ahead", 0), ("seed", 0)):
-            whole(f"dataset.{key}", getattr(self, key), at_least)
+        yes_or_no("dataset.augment", self.augment)
+        for key in ("workers", "batches_ahead", "seed"):
+            whole(f"dataset.{key}", getattr(self, key), 0)
         for key in ("synthetic_train", "synthetic_test"):
-            check_whole(key, getattr(self, key), 2)
+            whole(f"dataset.{key}", getattr(self, key), 2, MANY)
         if self.channels not in tuple(IMAGENET) or isinstance(self.channels, bool):
             raise ConfigError(f"dataset.channels: expected 1 or 3, got {self.channels!r}")
-        for key, value, known in (("scale", self.scale, SCALES), ("worker_kind", self.worker_kind, READERS)):
-            if value not in tuple(known):  # a list is in no dictionary, and is refused here
-                raise ConfigError(f"dataset.{key}: unknown '{value}'{near_match(str(value), known)}")
+        if self.scale not in SCALES:
+            raise ConfigError(f"dataset.scale: unknown '{self.scale}'{near_match(str(self.scale), SCALES)}")
         self._size = whole_pair("size", self.size if self.size is not None else 224 if self.path else 32)
-        low, high = check_range("crop_scale", self.crop_scale)
-        self._crop = (low, high)
+        self._crop = check_range("crop_scale", self.crop_scale)
         check_range("middle", [self.middle, 1.0])
         if self.parties is not None:
             self.parties = name_list("dataset.parties", self.parties)
         self._listing: Listing | None = None
-        self._known: tuple[str, ...] = ()
 
     @abstractmethod
     def _list(self, root: Path) -> Listing:
-        """Find all samples below a folder, in an order that their names give."""
+        """Find all samples below a folder, in the order of their names."""
 
     @abstractmethod
     def _all_parties(self) -> tuple[str, ...]:
-        """Return the names of all parties there could be."""
+        """Return the names of all possible parties."""
 
     @abstractmethod
     def _part(self, place: int) -> tuple[int, int, int, int]:
-        """Return (top, left, h, w) of what the party in this place sees of its picture."""
+        """Return (top, left, h, w) of the part of its picture that the party in this place sees."""
 
-    @abstractmethod
     def _picture(self, place: int) -> int:
-        """Return which of a sample's pictures the party in this place has."""
-
-    @abstractmethod
-    def _classes(self) -> int:
-        """Return the number of classes of the stand-in."""
+        """Return the number of the sample's picture that the party in this place has."""
+        return 0
 
     @abstractmethod
     def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
@@ -137,45 +125,36 @@ class PictureData(Dataset):
         sizes = {split: len(labels) for split, labels in self.labels().items()}
         source = "files" if self.path else "synthetic"
         classes = tuple(self._listed()[0]) if self.path else ()
-        task = Task("cross_entropy", len(classes) or self._classes(), classes=classes)
+        task = Task("cross_entropy", len(classes) or self._synthetic_classes, classes=classes)
         return Outline(self._names(), sizes, task, source)  # type: ignore[arg-type]
 
-    def for_prediction(self, model: SavedModel) -> PictureData:
-        """Return this dataset for a saved model, whose classes keep their numbers."""
-        again = copy.copy(self)
-        again._known, again._listing = model.classes, None
-        return again
-
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
-        """Return one party's pictures, which are read when they are asked for or announced."""
+        """Return one party's pictures, read when they are announced or taken."""
         place = self._all_parties().index(self._names()[party])
+        plain = Look(self._size, self._part(place), middle=self.middle)
+        train = replace(plain, crop_scale=self._crop, flip=True, seed=self.seed) if self.augment else plain
         pictures = {
-            split: Pictures(source, self._look(place, split), self.channels)
+            split: Pictures(source, train if split == "train" else plain, self.channels)
             for split, source in self._sources(place).items()
         }
-        reader = self._reader(pictures)
+        reader = Reader(pictures, self.workers, self.batches_ahead)
         normalize = self.scale == "imagenet"
         return {split: PictureFeatures(split, pictures[split], reader, dtype, normalize) for split in SPLITS}
 
-    def _reader(self, pictures: Mapping[Split, Read]) -> Reader:
-        if not self.workers:
-            return Reader(pictures)
-        return READERS[self.worker_kind](pictures, self.workers, self.batches_ahead)
-
     def labels(self) -> Mapping[Split, LabelArray]:
-        """Return the classes' numbers, in the order of their names."""
+        """Return the numbers of the classes, in the order of their names."""
         if not self.path:
-            return {split: np.arange(n) % self._classes() for split, n in self._synthetic_sizes().items()}
+            return {split: np.arange(n) % self._synthetic_classes for split, n in self._synthetic_sizes().items()}
         return {split: np.array([s.label for s in part], dtype=np.int64) for split, part in self._samples().items()}
 
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
-        """Return the samples' names, or numbers of the stand-in's."""
+        """Return the samples' names, or numbers for the stand-in."""
         if not self.path:
             return np.arange(self._synthetic_sizes()[split])
         return np.array([sample.id for sample in self._samples()[split]])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the list of files out: every process makes its own."""
+        """Leave out the list of files, which every process makes itself."""
         return {**self.__dict__, "_listing": None}
 
     def _names(self) -> tuple[str, ...]:
@@ -190,23 +169,25 @@ class PictureData(Dataset):
         if self._listing is None:
             if not os.path.isdir(root):
                 raise DataError(f"{root}: no such folder (dataset.path)")
-            self._listing = renumbered(self._list(root), self._known, root)
+            self._listing = renumbered(self._list(root), self._classes, root)
         return self._listing
 
     def _samples(self) -> dict[Split, list[Sample]]:
-        """Return the samples of every split, those for validation taken from the training samples if told so."""
+        """Return the samples of every split; with ``val_fraction``, part of the training samples is for validation."""
         splits = self._listed()[1]
         train, val = splits["train"], splits.get("val", [])
         if self.val_fraction:
             if val:
                 raise ConfigError("dataset.val_fraction: expected 0, since there is a folder val beside test")
-            order = np.random.Generator(np.random.PCG64(self.split_seed)).permutation(len(train))
-            count = round(len(train) * self.val_fraction)
-            if count == len(train):
+            vals, rest = draw_rows(len(train), self.split_seed, round(len(train) * self.val_fraction))
+            if not len(rest):
                 raise ConfigError(f"dataset.val_fraction: {self.val_fraction:g} leaves no training samples")
-            val = [train[row] for row in np.sort(order[:count])]
-            train = [train[row] for row in np.sort(order[count:])]
+            train, val = [train[row] for row in rest], [train[row] for row in vals]
         return {"train": train, "val": val, "test": splits["test"]}
+
+    @property
+    def _synthetic_classes(self) -> int:
+        return self.num_classes or 100
 
     def _synthetic_sizes(self) -> dict[Split, int]:
         vals = round(self.synthetic_train * self.val_fraction)
@@ -221,14 +202,9 @@ class PictureData(Dataset):
             for split, samples in self._samples().items()
         }
 
-    def _look(self, place: int, split: Split) -> Look:
-        if split == "train" and self.augment:
-            return Look(self._size, self._part(place), self._crop, True, self.middle, self.seed)
-        return Look(self._size, self._part(place), middle=self.middle)
-
 
 def renumbered(listing: Listing, known: Sequence[str], root: Path) -> Listing:
-    """Return a listing with the class numbers of a saved model, if it has names for them; refuse other classes."""
+    """Return a listing with the class numbers of a saved model, if its classes are ``known``; refuse other classes."""
     classes, splits = listing
     if not known:
         return listing
@@ -241,17 +217,12 @@ def renumbered(listing: Listing, known: Sequence[str], root: Path) -> Listing:
     }
 
 
-def check_whole(key: str, value: Any, low: int, high: int = MANY) -> int:
-    """Return ``value`` if it is a whole number from ``low`` to ``high``."""
-    return whole(f"dataset.{key}", value, low, high)
-
-
 def whole_pair(key: str, value: Any) -> tuple[int, int]:
-    """Return (rows, columns) of a pair of positive whole numbers, or of one number that holds for both."""
+    """Return (rows, columns) of a pair of positive whole numbers, or of one number for both."""
     pair = [value, value] if isinstance(value, int) else value
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
         raise ConfigError(f"dataset.{key}: expected [rows,columns], got {value!r}")
-    return check_whole(key, pair[0], 1, FEW), check_whole(key, pair[1], 1, FEW)
+    return whole(f"dataset.{key}", pair[0], 1, FEW), whole(f"dataset.{key}", pair[1], 1, FEW)
 
 
 def check_range(key: str, value: Any) -> tuple[float, float]:

@@ -1,7 +1,7 @@
-"""Pictures as features: from a file, or a stand-in, to what a party sees of it.
+"""Pictures as features: from a file or stand-in to the part that a party sees.
 
-Every party that sees a part of the same picture crops and flips it alike: the draw is seeded by sample and epoch. Then
-it cuts its own part out, so that the parts of all parties tile the picture.
+Sample and epoch seed crops and flips, so that all parties of a picture crop and flip it alike. Then each cuts out its
+own part; the parts of all parties tile the picture.
 
 Shapes: b = samples of a batch, c = channels, h and w = height and width.
 """
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from flexray.data.ahead import Reader
 from flexray.data.base import Array, IdArray, Split
 from flexray.data.batches import Batch
 from flexray.data.checks import reading
+from flexray.data.stand_in import StandIn
 
 if TYPE_CHECKING:  # a run without pictures does not import Pillow
     from PIL.Image import Image
@@ -32,29 +33,15 @@ if TYPE_CHECKING:  # a run without pictures does not import Pillow
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels."""
 IMAGENET = {1: ((0.449,), (0.226,)), 3: ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
-"""Means and deviations of ImageNet's training pictures, by number of channels, as all pretrained ResNets expect."""
+"""Means and deviations of ImageNet's training pictures by number of channels, expected by pretrained ResNets."""
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF")
-"""What the suffixes of pictures name; of others Pillow would start programs, as for PostScript."""
+"""Formats of the known suffixes; for some others, such as PostScript, Pillow starts programs."""
 RATIO = (3 / 4, 4 / 3)
 TRIES = 10
 
 
-class Source(Protocol):
-    """The pictures of one split, in their own sizes; used from several threads at once, or copied to processes."""
-
-    def __len__(self) -> int: ...
-
-    def open(self, sample: int) -> Image:
-        """Return the picture of a sample."""
-
-
 class Files:
-    """Pictures in files.
-
-    Args:
-        files: The file of every sample.
-        channels: 3 for colours, 1 for shades of grey; pictures are converted.
-    """
+    """Pictures in files, one per sample, converted to 3 channels (colour) or 1 (grey)."""
 
     def __init__(self, files: Sequence[str], channels: int) -> None:
         self._files = files
@@ -64,7 +51,7 @@ class Files:
         return len(self._files)
 
     def open(self, sample: int) -> Image:
-        """Read a picture; a file that is none is named."""
+        """Read a picture; a file without one is refused by name."""
         from PIL import Image
 
         file = Path(self._files[sample])
@@ -80,16 +67,20 @@ class Files:
         return converted
 
 
+Source = Files | StandIn
+"""The pictures of one split, in their own sizes; opened by several threads at once."""
+
+
 @dataclass(frozen=True)
 class Look:
-    """What one party sees of a picture.
+    """One party's view of a picture.
 
     Args:
-        size: (h, w) that the whole picture is cropped and resized to.
-        part: (top, left, h, w) of what the party sees of that.
-        crop_scale: Smallest and largest part of the area that a random crop takes; None takes the middle.
+        size: (h, w) of the whole picture after cropping and resizing.
+        part: (top, left, h, w) of the party's part of it.
+        crop_scale: Smallest and largest part of the area in a random crop; None crops the middle.
         flip: Flip left and right at random.
-        middle: Part of the height and width that is kept where no random crop is taken.
+        middle: Part of the height and width in a crop of the middle.
         seed: Draws crops and flips, with sample and epoch.
     """
 
@@ -132,7 +123,7 @@ def middle_box(width: int, height: int, size: tuple[int, int], part: float) -> B
 def random_box(
     draw: np.random.Generator, width: int, height: int, size: tuple[int, int], scale: tuple[float, float]
 ) -> Box:
-    """Return a box of a random part of the area and a random ratio near that of ``size``, in whole pixels."""
+    """Return a box with a random part of the area and a random ratio near that of ``size``, in whole pixels."""
     for _ in range(TRIES):
         area = width * height * draw.uniform(*scale)
         ratio = size[1] / size[0] * math.exp(draw.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
@@ -145,13 +136,7 @@ def random_box(
 
 @dataclass(frozen=True)
 class Pictures:
-    """Reads what one party sees of the pictures of one split: bytes [b, c, h, w].
-
-    Args:
-        source: The pictures.
-        look: What the party sees of them.
-        channels: c.
-    """
+    """Reads one party's view of the pictures of one split: bytes [b, c, h, w]."""
 
     source: Source
     look: Look
@@ -163,7 +148,7 @@ class Pictures:
         return (self.channels, *self.look.part[2:])
 
     def __call__(self, ids_b: IdArray, epoch: int) -> Tensor:
-        """Read samples as they look in an epoch."""
+        """Read samples with the crops and flips of an epoch."""
         pixels = np.empty((len(ids_b), *self.shape), dtype=np.uint8)
         for place, sample in enumerate(ids_b.tolist()):
             pixels[place] = self.look.see(self.source.open(sample), sample, epoch)
@@ -171,12 +156,12 @@ class Pictures:
 
 
 class PictureFeatures:
-    """One party's pictures of one split; no more of them are in memory than the batches ahead.
+    """One party's pictures of one split; memory holds the batches ahead only.
 
     Args:
-        split: Which split.
+        split: Name of the split.
         pictures: Its pictures.
-        reader: Reads them, as those of the party's other splits.
+        reader: Reads the pictures of all splits of the party.
         dtype: Type of the tensors that :meth:`batch` returns.
         normalize: Besides dividing by 255, subtract :data:`IMAGENET`'s means and divide by its deviations.
     """
@@ -202,7 +187,7 @@ class PictureFeatures:
         self._reader.expect(self._split, batches)
 
     def batch(self, ids_b: IdArray, epoch: int) -> Tensor:
-        """Return what the party sees of samples ``ids_b``, [b, c, h, w], in [0, 1] or normalized."""
+        """Return the party's view of samples ``ids_b``, [b, c, h, w], in [0, 1] or normalized."""
         batch = self._reader.take(self._split, Batch(ids_b, epoch)).to(self._dtype).div_(255)
         if not self._scaling:
             return batch

@@ -1,8 +1,8 @@
 """Shaded pictures of meshes from cameras around them, by ray casting with Intel's Embree: no GPU, no display.
 
-The projection is orthographic. A mesh is moved so that the centre of its bounding box is the origin and scaled so
-that its farthest vertex is at distance 1; a picture shows the square from -1.05 to 1.05. So a silhouette of area A, in
-units of that radius, covers A (size / 2.1)^2 pixels.
+The projection is orthographic. The centre of a mesh's bounding box is moved to the origin and its farthest vertex
+scaled to distance 1; a picture shows the square from -1.05 to 1.05. So a silhouette of area A covers A (size / 2.1)^2
+pixels.
 
 Shapes: v = vertices, f = triangles, r = rays, s = picture size.
 """
@@ -25,9 +25,9 @@ Picture = npt.NDArray[np.uint8]
 HALF_WIDTH = 1.05
 BACKGROUND = 255
 AMBIENT, HEADLIGHT, LAMP = 50.0, 120.0, 60.0
-"""Brightness without light, of the light at the camera and of the lamp: together less than the background."""
+"""Brightness of unlit surfaces, of the light at the camera and of the lamp: together below the background."""
 LAMP_XYZ = np.array([-0.48, 0.64, 0.6], dtype=np.float32)
-"""Where the lamp is, seen from the camera: left, above, behind it."""
+"""Direction of the lamp from the camera: left, above, behind."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Cameras:
     """Cameras on a circle around the up axis, looking at the origin.
 
     Args:
-        views: How many, 360/views degrees apart, counterclockwise seen from above.
+        views: Number of cameras, 360/views degrees apart, counterclockwise seen from above.
         elevation: Degrees above the horizon.
         size: s, pixels on a side of a picture.
-        samples: Rays on a side of a pixel, whose brightness is averaged.
+        samples: Rays on a side of a pixel; their brightness is averaged.
         up: The meshes' up axis: ``x``, ``y`` or ``z``.
     """
 
@@ -49,7 +49,7 @@ class Cameras:
     up: str = "z"
 
     def axes(self, view: int) -> FloatArray:
-        """Return right, up and towards the camera, as rows [3, 3], of one view."""
+        """Return the directions right, up and towards the camera of one view as rows [3, 3]."""
         azimuth, elevation = 2 * math.pi * view / self.views, math.radians(self.elevation)
         sin_a, cos_a, sin_e, cos_e = math.sin(azimuth), math.cos(azimuth), math.sin(elevation), math.cos(elevation)
         right, above = (-sin_a, cos_a, 0.0), (-sin_e * cos_a, -sin_e * sin_a, cos_e)
@@ -57,11 +57,7 @@ class Cameras:
 
 
 class Scene:
-    """One mesh, ready to be looked at.
-
-    Args:
-        mesh: The mesh.
-        cameras: Whence it is seen.
+    """One mesh, ready for pictures.
 
     Raises:
         DataError: All corners of the mesh are one point.
@@ -108,7 +104,7 @@ def corners(mesh: Mesh, up: str) -> FloatArray:
 
 
 def shade(normals_r3: FloatArray) -> FloatArray:
-    """Return the brightness of surfaces, given their normals, of any length and side, in the camera's axes."""
+    """Return the brightness of surfaces by their normals, of any length and side, in the camera's axes."""
     length_r = np.sqrt((normals_r3**2).sum(axis=1)).clip(min=np.finfo(np.float32).tiny)
     side_r = np.where(normals_r3[:, 2] < 0, -1, 1) / length_r  # ModelNet's triangles face either way
     normals_r3 = normals_r3 * side_r[:, None]

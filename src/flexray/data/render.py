@@ -1,11 +1,11 @@
-"""Pictures of meshes for ModelNet's view parties, without GPU and display.
+"""Pictures of meshes for ModelNet's view parties, without GPU or display.
 
 ``python -m flexray.data.render MODELNET_DIR -o VIEWS_DIR [--views 12] [--size 224]``
 
     MODELNET_DIR/CLASS/{train,test}/ITEM.off  ->  VIEWS_DIR/CLASS/{train,test}/ITEM/view_00.png .. view_11.png
 
-Only pictures that are missing are rendered, each under a temporary name first, so that a stopped command goes on where
-it was. A mesh that cannot be read is named at the end, and the others are rendered.
+Only missing pictures are rendered, each under a temporary name first, so that a stopped command can go on. A mesh that
+cannot be read is named at the end, and the others are rendered.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
@@ -36,12 +34,12 @@ from flexray.data.raycast import Cameras, Scene
 SPLITS = ("train", "val", "test")
 LAYOUT = "expected CLASS/{train,test}/ITEM.off below it"
 SETTINGS = ".render.json"
-"""How the pictures of a folder were made: they must all be of one kind."""
+"""File with the settings of a folder's pictures, which must all be of one kind."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One mesh and the pictures of it that are missing, by view."""
+    """One mesh and its missing pictures by view."""
 
     mesh: Path
     missing: dict[int, Path]
@@ -55,7 +53,9 @@ def main(arguments: Sequence[str]) -> int:
 def _main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     cameras = Cameras(options.views, options.elevation, options.size, options.samples, options.up)
-    _need("embreex", "PIL")
+    missing = [package for package in ("embreex", "PIL") if importlib.util.find_spec(package) is None]
+    if missing:
+        raise ConfigError(f"{missing[0]} is not installed; rendering needs: pip install 'flexray[render]'")
     items, done = plan(options.meshes, options.output, cameras, options.flat)
     faults = render_all(items, cameras, options.workers)
     made = sum(len(item.missing) for item in items if item.mesh not in faults)
@@ -67,14 +67,8 @@ def _main(arguments: Sequence[str]) -> int:
     return UserError.exit_status if faults else 0
 
 
-def _need(*packages: str) -> None:
-    missing = [package for package in packages if importlib.util.find_spec(package) is None]
-    if missing:
-        raise ConfigError(f"{missing[0]} is not installed; rendering needs: pip install 'flexray[render]'")
-
-
 def plan(meshes: Path, output: Path, cameras: Cameras, flat: bool = False) -> tuple[list[Item], int]:
-    """Return the meshes that lack pictures, and how many pictures are there already.
+    """Return the meshes that lack pictures, and the number of existing pictures.
 
     Args:
         meshes: Folder of ``CLASS/SPLIT/ITEM.off``.
@@ -83,7 +77,7 @@ def plan(meshes: Path, output: Path, cameras: Cameras, flat: bool = False) -> tu
         flat: Name pictures ``ITEM.obj.shaded_v001.png``, side by side, as MVCNN does.
 
     Raises:
-        UserError: There are no meshes, two would have the same pictures, or the folder holds something else.
+        UserError: There are no meshes, two have the same pictures, or the folder's pictures have other settings.
     """
     found = [path for split in SPLITS for path in meshes.glob(f"*/{split}/*.[oO][fF][fF]")]
     found = [path for path in found if not path.name.startswith(".") and path.is_file()]
@@ -91,30 +85,20 @@ def plan(meshes: Path, output: Path, cameras: Cameras, flat: bool = False) -> tu
     if not found:
         what = "has no meshes" if meshes.is_dir() else "no such folder"
         raise DataError(f"{meshes}: {what}; {LAYOUT}")
-    for one, other in pairwise(found):  # ITEM.OFF and ITEM.off are neighbours once their suffix is off
+    for one, other in pairwise(found):  # ITEM.OFF and ITEM.off are neighbours
         if one.with_suffix("") == other.with_suffix(""):
             raise DataError(f"{one} and {other.name} would have the same pictures; expected another name for one")
     _check_settings(output, {**asdict(cameras), "flat": flat})
-    listing = cache(_whole_files)
     items, done = [], 0
     for path in found:
         pictures = _pictures(output / path.parent.relative_to(meshes), path.stem, cameras.views, flat)
-        missing = {view: file for view, file in enumerate(pictures) if not listing(file.parent).get(file.name)}
+        missing = {
+            view: file for view, file in enumerate(pictures) if not (os.path.isfile(file) and os.path.getsize(file))
+        }
         done += len(pictures) - len(missing)
         if missing:
             items.append(Item(path, missing))
     return items, done
-
-
-def _whole_files(folder: Path) -> dict[str, bool]:
-    """Return what is in a folder by name, and whether it is a file with content."""
-    try:
-        with os.scandir(folder) as entries:
-            return {entry.name: entry.is_file() and entry.stat().st_size > 0 for entry in entries}
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as error:
-        raise RunFolderError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 def _pictures(folder: Path, item: str, views: int, flat: bool) -> list[Path]:
@@ -126,7 +110,7 @@ def _pictures(folder: Path, item: str, views: int, flat: bool) -> list[Path]:
 
 
 def _check_settings(output: Path, settings: dict[str, Any]) -> None:
-    """Write down how the pictures are made, or refuse to mix two kinds in one folder."""
+    """Save the settings of a new folder, or refuse to mix two kinds of pictures in one folder."""
     file = output / SETTINGS
     try:
         if not file.exists():
@@ -137,24 +121,30 @@ def _check_settings(output: Path, settings: dict[str, Any]) -> None:
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{file}: cannot be read or written: {error}") from error
     for key, value in settings.items():
-        if not isinstance(before, dict) or before.get(key) != value:
-            was = before.get(key) if isinstance(before, dict) else before
+        was = before.get(key) if isinstance(before, dict) else before
+        if was != value:
             raise ConfigError(f"--{key}: {output} has pictures made with {was!r}, got {value!r}; use another folder")
 
 
 def render_all(items: Sequence[Item], cameras: Cameras, workers: int) -> dict[Path, str]:
-    """Render what is missing in ``workers`` processes; return what was wrong with which mesh."""
+    """Render missing pictures in ``workers`` processes with a bar on a terminal; return the faults by mesh."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
     faults: dict[Path, str] = {}
-    with _progress(sum(len(item.missing) for item in items)) as advance:
+    console = Console(stderr=True)
+    columns = ("rendering", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=sum(len(item.missing) for item in items))
         for item, fault in _results(items, cameras, min(workers, len(items))):
-            advance(len(item.missing))
+            bar.advance(task, len(item.missing))
             if fault:
                 faults[item.mesh] = fault
     return faults
 
 
 def _results(items: Sequence[Item], cameras: Cameras, workers: int) -> Iterator[tuple[Item, str]]:
-    """Yield meshes that are finished, in whatever order, with what was wrong with them, if anything."""
+    """Yield finished meshes, in any order, with their fault, if any."""
     if workers <= 1:
         yield from ((item, render_item(item, cameras)) for item in items)
         return
@@ -173,7 +163,7 @@ def _results(items: Sequence[Item], cameras: Cameras, workers: int) -> Iterator[
 
 
 def render_item(item: Item, cameras: Cameras) -> str:
-    """Render the missing pictures of one mesh; return what is wrong with it, if anything."""
+    """Render the missing pictures of one mesh; return its fault, if any."""
     from PIL import Image
 
     try:
@@ -194,19 +184,6 @@ def render_item(item: Item, cameras: Cameras) -> str:
     except OSError as error:
         return f"{item.mesh}: its pictures cannot be written: {error}"
     return ""
-
-
-@contextmanager
-def _progress(pictures: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal, nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = ("rendering", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=pictures)
-        yield lambda count: bar.advance(task, count)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""Rows, IDs and labels: how a table of samples becomes splits, an order that all parties share, and a task.
+"""Rows, IDs and labels: from a table of samples to splits, an order shared by all parties, and a task.
 
 Shapes: n = rows, f = features.
 """
@@ -17,30 +17,30 @@ from flexray.tasks import LabelArray, Loss, Task
 
 BLOCK_BYTES = 64 * 2**20
 MOST_CLASSES = 1000
-"""So many different labels may be classes without ``num_outputs``, as ImageNet's are;"""
+"""Most different labels that count as classes without ``num_outputs``; ImageNet has as many."""
 FEW_CLASSES = 20
-"""and so few, however few rows there are."""
+"""Most different labels that count as classes however few rows there are."""
 EXACT = 2**53
-"""Larger whole numbers are not told apart as float64."""
+"""Largest whole number up to which float64 is exact."""
 
 
 def split_rows(
     total: int, test_fraction: float, val_fraction: float, seed: int, where: str = "dataset"
 ) -> dict[Split, IdArray]:
     """Cut ``total`` rows into train, val and test by one seeded permutation; each part keeps the rows' order."""
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(total)
-    tests, vals = round(total * test_fraction), round(total * val_fraction)
-    parts: dict[Split, IdArray] = {
-        "train": np.sort(order[tests + vals :]),
-        "val": np.sort(order[tests : tests + vals]),
-        "test": np.sort(order[:tests]),
-    }
-    if not parts["train"].size or not parts["test"].size:
+    test, val, train = draw_rows(total, seed, round(total * test_fraction), round(total * val_fraction))
+    if not train.size or not test.size:
         raise DataError(
             f"{where}: {total} rows with test_fraction={test_fraction:g} and val_fraction={val_fraction:g}"
             " leave no training or no test samples"
         )
-    return parts
+    return {"train": train, "val": val, "test": test}
+
+
+def draw_rows(total: int, seed: int, *counts: int) -> list[IdArray]:
+    """Cut ``total`` rows by a seeded permutation into parts of ``counts`` rows and the rest; each part is sorted."""
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(total)
+    return [np.sort(part) for part in np.split(order, np.cumsum(counts))]
 
 
 def row_of_ids(ids: Iterable[Any], where: str) -> dict[Any, int]:
@@ -89,10 +89,10 @@ def class_numbers(texts: Sequence[Any], where: str, known: Sequence[str] = ()) -
 def make_task(
     loss: Loss, num_outputs: int | None, *labels: Array, where: str = "dataset", classes: Sequence[str] = ()
 ) -> Task:
-    """Return the task that labels of all splits make.
+    """Return the task of the labels of all splits.
 
     Without ``num_outputs``, class numbers 0 .. C-1 stay as they are, and so do 1 .. C, which make one class more. Of
-    numbers with gaps between, such as 10, 20, 30, each is a class, called by its number; see :func:`numbered`.
+    numbers with gaps, such as 10, 20, 30, each is a class named by its number; see :func:`numbered`.
 
     Args:
         loss: ``cross_entropy``, ``l1`` or ``mse``.
@@ -102,12 +102,12 @@ def make_task(
         classes: Names of the classes, if they are known.
 
     Raises:
-        DataError: There are so many different labels that they can hardly be classes.
+        DataError: There are too many different labels for classes.
     """
     if loss != "cross_entropy" or num_outputs is not None:
         return Task(loss, num_outputs or 1, classes=tuple(classes))
     found = [_class_numbers_in(a) for a in labels]
-    if None in found:  # for Task.check_labels to refuse: it names the row
+    if None in found:  # Task.check_labels refuses them and names the row
         finite = [a[np.isfinite(a)] for a in labels if a.dtype.kind in "biuf"]
         return Task(loss, min(MOST_CLASSES, max([1] + [int(a.max()) + 1 for a in finite if a.size])))
     values = sorted(set().union(*(part or () for part in found)))
@@ -128,7 +128,7 @@ def _class_numbers_in(labels_n: Array) -> set[int] | None:
 
 
 def check_class_count(classes: int, rows: int, where: str) -> None:
-    """Refuse as many different labels as only quantities or IDs have."""
+    """Refuse more different labels than classes have: they are quantities or IDs."""
     if classes > MOST_CLASSES or (classes > FEW_CLASSES and classes > rows / 2):
         raise DataError(
             f"{where}: has {classes:,} different labels in {rows:,} rows; expected dataset.loss=l1 or mse for"
@@ -150,13 +150,18 @@ def blocks(array_n: Array) -> Iterator[slice]:
     yield from (slice(start, start + step) for start in range(0, len(array_n), step))
 
 
-def fit_scaling(features_n: Array, train: IdArray | None = None) -> Fitted:
-    """Return mean and deviation of every feature over the training rows (None: all), read in blocks.
+def fit_scaling(features_n: Array, train: IdArray | None = None, cuts: Sequence[IdArray] | None = None) -> Fitted:
+    """Return mean and deviation of every feature over the training rows.
 
-    The deviation of a feature that is constant there is infinite, so that it is scaled to 0.
+    The deviation of a constant feature is infinite, so that it is scaled to 0.
+
+    Args:
+        features_n: [n, ...].
+        train: The training rows; None: all.
+        cuts: These rows in the blocks that are read at once; None: as :func:`blocks` cuts them.
     """
     rows = np.arange(len(features_n)) if train is None else train
-    cuts = [rows[part] for part in blocks(features_n) if part.start < len(rows)]
+    cuts = cuts or [rows[part] for part in blocks(features_n) if part.start < len(rows)]
 
     def parts() -> Iterator[npt.NDArray[np.float64]]:
         return (np.asarray(features_n[cut], dtype=np.float64) for cut in cuts)

@@ -1,8 +1,8 @@
 """Synthetic pictures of the shape of the real ones, for runs without data.
 
 A picture has P parts, a quadrant or a view each. Of C classes every part shows one of M patterns, M the smallest prime
-with M^2 >= C: of class a + M b part k shows pattern (a + k b) mod M. So a part narrows the classes down to about one in
-M, and two parts (whose numbers differ modulo M) name the class. In three of ten parts the pattern is a random one.
+with M^2 >= C: of class a + M b part k shows pattern (a + k b) mod M. So a part leaves about one class in M, and two
+parts (with different numbers modulo M) determine the class. In three of ten parts the pattern is random.
 
 Shapes: h and w = height and width of a picture; every part has its own.
 """
@@ -47,12 +47,12 @@ class StandIn:
     """Synthetic pictures of one split. Sample i is of class i mod ``classes``.
 
     Args:
-        split: Which split; each has its own samples.
-        samples: How many.
+        split: Name of the split; each has its own samples.
+        samples: Number of samples.
         classes: Number of classes.
         size: (h, w) of a picture.
-        grid: Rows and columns of the parts that a picture has.
-        first: Number of its first part, 0-based: for pictures that are themselves one part of several.
+        grid: Rows and columns of a picture's parts.
+        first: Number of its first part (0-based), for pictures that are one part of several.
         channels: 1 or 3.
     """
 

@@ -1,14 +1,13 @@
-"""CSV and Parquet tables: the columns of one file dealt out to the parties, or one file per party joined on an ID.
+"""CSV and Parquet tables: columns of one file for each party, or one file per party joined on an ID.
 
-Every party reads its own columns only (and, with one file per party, the IDs). Files are read by pyarrow: it refuses
-a CSV row with a field too many or too few, which pandas lets pass when it reads some of the columns only.
+Every party reads its own columns only (and, with one file per party, the IDs). pyarrow reads the files: it refuses a
+CSV row with a field too many or too few, which pandas accepts when it reads some of the columns only.
 
 Shapes: n = rows of a file or samples of a split, f = features of a party.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from flexray.core.checks import yes_or_no
 from flexray.core.errors import ConfigError, DataError, near_match
-from flexray.data.base import ArrayFeatures, Dataset, Features, Fitted, IdArray, Outline, SavedModel, Split
+from flexray.data.base import ArrayFeatures, Features, Fitted, FittedDataset, IdArray, Outline, Split
 from flexray.data.checks import (
-    check_bool,
     check_party_name,
     check_path,
     check_split,
@@ -44,25 +43,21 @@ from flexray.data.rows import (
 )
 from flexray.tasks import LabelArray, Loss, Task
 
-FloatArray = npt.NDArray[np.float64]
-
-LARGEST = float(np.finfo(np.float32).max)
-
 
 @dataclass
-class Table(Dataset):
+class Table(FittedDataset):
     """Tabular data. Give either ``path`` and ``parties``, or ``files`` and ``id``.
 
     Text labels are class names: their sorted distinct values become the class numbers 0, 1, ...; so do numbers with
-    gaps between them. Rows are in the order of the file that holds the labels.
+    gaps. Rows are in the order of the file that holds the labels.
 
     Args:
         path: One CSV or Parquet file.
-        label: Name of the label column; must be given.
-        parties: Party -> its columns. With ``files`` it may leave parties out: they get all columns but ID and label.
+        label: Name of the label column; required.
+        parties: Party -> its columns. With ``files``, parties left out get all columns but ID and label.
         files: Party -> its own CSV or Parquet file.
-        labels_file: With ``files``: the file that holds the label column, if not exactly one party's file has it.
-        id: Name of the ID column; with ``files`` it must be given, and every file must have the same IDs.
+        labels_file: With ``files``: the file with the label column, unless exactly one party's file has it.
+        id: Name of the ID column; required with ``files``, all of which must have the same IDs.
         loss: ``cross_entropy``, ``l1`` or ``mse``.
         num_outputs: Number of classes, 0 .. num_outputs-1; by default as many as there are labels.
         test_fraction: Part of the rows that is the test split.
@@ -95,7 +90,8 @@ class Table(Dataset):
         check_split(self.val_fraction, self.split_seed)
         check_test_split(self.test_fraction, self.val_fraction)
         check_task(self.loss, self.num_outputs)
-        check_bool(shared_columns=self.shared_columns, standardize=self.standardize)
+        for key in ("shared_columns", "standardize"):
+            yes_or_no(f"dataset.{key}", getattr(self, key))
         if not self.label:
             raise ConfigError("dataset.label: expected the name of the label column, got none")
         self.label, self.id = str(self.label), None if self.id is None else str(self.id)
@@ -103,9 +99,6 @@ class Table(Dataset):
         self._paths = self._check_files(plain_mapping("dataset.files", self.files))
         self.parties, self.files = self._listed or None, self._paths if self.files else None
         self._refuse_shared(self._listed)
-        self._fitted: dict[str, Fitted] = {}
-        self._predicts = self._whole = False
-        self._classes: tuple[str, ...] = ()
         self._label_key = {self.label: "dataset.label"}
         self._id_key = {self.id: "dataset.id"} if self.id else {}
 
@@ -138,23 +131,10 @@ class Table(Dataset):
             features_nf = scaled(features_nf, fitted)
         return {split: ArrayFeatures(features_nf, dtype, rows[split], fitted) for split in rows}
 
-    def for_prediction(self, model: SavedModel) -> Table:
-        """Return this dataset for a saved model; the label column may be missing, and new data is not split."""
-        again = copy.copy(self)
-        again._predicts, again.num_outputs = True, self.num_outputs or model.num_outputs
-        again._classes, again._whole = model.classes, model.has_new_data
-        return again
-
     @property
     def is_whole(self) -> bool:
         """Whether this is new data for a saved model."""
-        return self._whole
-
-    def with_fitted(self, fitted: Mapping[str, Fitted]) -> Table:
-        """Return this dataset with the scaling of an earlier run."""
-        again = copy.copy(self)
-        again._fitted = {name: fitted[name] for name in self._paths} if self.standardize else {}
-        return again
+        return self._saved is not None and self._saved.has_new_data
 
     def labels(self) -> Mapping[Split, LabelArray]:
         """Read the labels, and refuse IDs that occur twice."""
@@ -244,17 +224,17 @@ class Table(Dataset):
             raise ConfigError(
                 f"dataset.labels_file: parties {parties} both have a column '{self.label}'; name the file that counts"
             )
-        for file in holders or (self._paths.values() if self._predicts else ()):
+        for file in holders or (self._paths.values() if self._saved else ()):
             return file
         known = [column for header in headers.values() for column in header]
         raise ConfigError(f"dataset.label: no file has a column '{self.label}'{near_match(self.label, known)}")
 
     def _is_labelled(self, file: Path) -> bool:
-        """Whether the file has labels; only for a prediction it need not."""
-        return not self._predicts or self.label in header(file, {})
+        """Whether the file has labels; a prediction needs none."""
+        return not self._saved or self.label in header(file, {})
 
     def _row_key(self, file: Path) -> dict[str, str]:
-        """Return columns that tell how many rows a file has: the label or, without, those of a party."""
+        """Return columns by which a file's rows are counted: the label or, without, those of a party."""
         if self._is_labelled(file):
             return self._label_key
         return next((self._columns(name) for name, own in self._paths.items() if own == file), self._id_key)
@@ -265,7 +245,7 @@ class Table(Dataset):
         return Task(self.loss, self.num_outputs or 1, classes=self._classes)
 
     def _decode(self, file: Path, table: Any) -> tuple[LabelArray, Task]:
-        """Return the labels as numbers, and what they mean; only :meth:`labels` checks their range."""
+        """Return the labels as numbers, and their task; only :meth:`labels` checks their range."""
         column, where = table[self.label], f"{file}: column '{self.label}'"
         if self.loss != "cross_entropy" or is_numeric(column):
             labels: LabelArray = numbers(column, where)
@@ -286,7 +266,7 @@ class Table(Dataset):
         return row_of_ids(texts, f"{file}: column '{self.id}'")
 
     def _rows(self, total: int) -> dict[Split, IdArray]:
-        if self._whole:
+        if self.is_whole:
             every = np.arange(total)
             return {"train": every, "val": every[:0], "test": every}
         where = str(self.path or self.labels_file or "dataset.files")

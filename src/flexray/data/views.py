@@ -1,10 +1,10 @@
-"""Objects seen from several sides, a view to each party: ModelNet40.
+"""Objects seen from several sides, one view per party: ModelNet40.
 
     FOLDER/CLASS/SPLIT/ITEM/view_01.png                        a folder for each object, or
     FOLDER/CLASS/SPLIT/ITEM.obj.shaded_v001.png                all objects in one
-    FOLDER/SPLIT/CLASS/...                                     both of them also in this order
+    FOLDER/SPLIT/CLASS/...                                     either of them, in this order
 
-with ``train`` and ``test`` (or ``val``) for SPLIT. The number at the end of a picture's name is that of its view.
+SPLIT is ``train`` and ``test`` (or ``val``). A picture's name ends with the number of its view.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from flexray.core.checks import FEW
+from flexray.core.checks import FEW, MANY, whole
 from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import Split
 from flexray.data.folders import entries, found_in, split_folders
-from flexray.data.picture_data import Listing, PictureData, Sample, check_whole
+from flexray.data.picture_data import Listing, PictureData, Sample
 from flexray.data.stand_in import StandIn
 
 LAYOUT = (
@@ -35,24 +36,21 @@ class Views(PictureData):
     """Parties hold one view each of every object, and read no other.
 
     Args:
-        views: How many views there are; there must be no other number of them.
+        views: Number of views; every object must have as many.
         num_classes: Classes of the stand-in.
-
-    Raises:
-        ConfigError: An argument is out of range.
     """
 
     views: int = 12
-    num_classes: int = 40
+    num_classes: int | None = 40
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("views", self.views, 1, FEW)
-        check_whole("num_classes", self.num_classes, 2)
+        whole("dataset.views", self.views, 1, FEW)
+        whole("dataset.num_classes", self.num_classes, 2, MANY)
         self._numbers: tuple[int, ...] = ()
 
     def _all_parties(self) -> tuple[str, ...]:
-        if self.path:
+        if self.path:  # whose listing has the numbers
             self._listed()
         return tuple(f"view_{number:02d}" for number in self._numbers or range(1, self.views + 1))
 
@@ -62,28 +60,28 @@ class Views(PictureData):
     def _picture(self, place: int) -> int:
         return place
 
-    def _classes(self) -> int:
-        return self.num_classes
-
     def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
-        return StandIn(split, samples, self._classes(), self._size, first=place, channels=self.channels)
+        return StandIn(split, samples, self._synthetic_classes, self._size, first=place, channels=self.channels)
 
     def _list(self, root: Path) -> Listing:
         classes, folders = class_folders(root)
         found = {
-            split: [(name, label, item) for label, name in enumerate(classes) for item in _items(places[label])]
+            split: [(label, item) for label, folder in enumerate(places) for item in _items(folder)]
             for split, places in folders.items()
         }
-        everything = [(folders[split][label], item) for split, part in found.items() for _, label, item in part]
-        self._numbers = self._check_views(everything)
+        self._numbers = self._check_views(
+            [(folders[s][label], item) for s, part in found.items() for label, item in part]
+        )
         return classes, {
-            split: [Sample(f"{name}/{item}", label, tuple(views[n] for n in self._numbers))
-                    for name, label, (item, views) in part]
+            split: [
+                Sample(f"{classes[label]}/{item}", label, tuple(views[n] for n in self._numbers))
+                for label, (item, views) in part
+            ]
             for split, part in found.items()
-        }  # fmt: skip
+        }
 
     def _check_views(self, items: Sequence[tuple[Path, Item]]) -> tuple[int, ...]:
-        """Return the numbers of the views; every object must have them all, and there must be as many as parties."""
+        """Return the numbers of the views; every object must have all of them, as many as there are parties."""
         numbers = sorted(set().union(*(views for _, (_, views) in items)))
         if len(numbers) > self.views:
             extra = numbers[self.views]
@@ -117,10 +115,9 @@ def class_folders(root: Path) -> tuple[list[str], Mapping[Split, list[Path]]]:
         places = {split: [root / c / name for c in classes] for split, name in splits.items()}
     if not classes:
         raise DataError(f"{root}: {LAYOUT}; {found_in(root)}")
-    for folders in places.values():
-        for folder in folders:
-            if not os.path.isdir(folder):
-                raise DataError(f"{folder}: no such folder, but other classes and splits have one")
+    for folder in chain(*places.values()):
+        if not os.path.isdir(folder):
+            raise DataError(f"{folder}: no such folder, but other classes and splits have one")
     return classes, places
 
 
@@ -141,7 +138,7 @@ def _items(folder: Path) -> Iterator[Item]:
 
 
 def _add(items: dict[str, dict[int, str]], item: str | None, file: str) -> None:
-    """Take a picture in; without ``item``, the object's name is what comes before the view's number."""
+    """Add a picture; without ``item``, the object's name is the part of the file's name before the view's number."""
     stem = os.path.splitext(os.path.basename(file))[0]
     match = NUMBER.search(stem)
     if match is None:

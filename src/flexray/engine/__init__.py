@@ -1,1 +1,1 @@
-"""A run, without knowing who asked for it: its participants, the driver of its rounds, the hosts that hold them."""
+"""A run: its participants, the driver of its rounds, the hosts that hold them."""

@@ -1,11 +1,10 @@
-"""Party encoders and server heads, and how a configured class becomes a module.
+"""Party encoders and server heads, and the construction of modules from configured classes.
 
 A party model maps its features [b, *sample_shape] to an embedding [b, out_features]. A server head maps the
-concatenated embeddings [b, sum of widths] to a prediction [b, num_outputs]. Features that are several tensors, such as
-padded sequences and their lengths, become several arguments. Any ``torch.nn.Module`` will do:
-constructor parameters named ``in_features``, ``in_shape`` or ``out_features`` that the configuration leaves open are
-filled in with what the data and the task need. A model with ``in_features`` (and no ``in_shape``) gets its samples
-flattened.
+concatenated embeddings [b, sum of widths] to a prediction [b, num_outputs]. Features of several tensors, such as padded
+sequences and their lengths, become several arguments. Any ``torch.nn.Module`` will do: constructor parameters
+``in_features``, ``in_shape`` and ``out_features`` that the configuration leaves open are filled in from data and task.
+A model with ``in_features`` (and no ``in_shape``) gets its samples flattened.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from typing import Any
 from torch import nn
 
 from flexray.core.errors import ConfigError
-from flexray.core.memory import MemoryCheck
 from flexray.models.bert import Bert
 from flexray.models.cnn import CNN
 from flexray.models.lstm import LSTM
+from flexray.models.memory import MemoryCheck
 from flexray.models.mlp import MLP, Linear
 
 __all__ = ["CNN", "LSTM", "MLP", "OFFERS", "Bert", "Linear", "ModuleFactory", "build_module", "takes"]
@@ -31,10 +30,10 @@ ModuleFactory = partial[nn.Module] | Callable[..., nn.Module]
 
 
 def build_module(factory: ModuleFactory, owner: str = "", **offers: Any) -> nn.Module:
-    """Call ``factory`` with those of ``offers`` that its signature names and that are not bound already.
+    """Call ``factory`` with those of ``offers`` that its signature names and that are not yet bound.
 
     Raises:
-        ConfigError: It made something else than a module, or refuses its arguments; ``owner`` is named, if given.
+        ConfigError: It refuses its arguments or makes something other than a module; ``owner`` is named, if given.
         flexray.core.errors.ResourceError: It needs more memory than there is.
     """
     bound = factory.keywords if isinstance(factory, partial) else {}

@@ -1,11 +1,11 @@
-"""A BERT encoder for text parties. The library transformers is imported when one is made, and not before.
+"""A BERT encoder for text parties. The library transformers is imported only when one is made.
 
 Shapes: b = samples of a batch, t = tokens of the longest text, h = BERT's hidden width, o = outputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,27 +14,29 @@ from torch import Tensor, nn
 from flexray.core.checks import number, whole
 from flexray.core.errors import ConfigError
 
+BERT_EXPECTED = "expected a BERT's name on the hub, or a folder with config.json, weights and tokenizer"
+
 
 class Bert(nn.Module):
-    """BERT; the last hidden state of a text's first token, as it is or mapped linearly to the outputs.
+    """BERT; the last hidden state of a text's first token, unchanged or mapped linearly to the outputs.
 
-    With ``pretrained`` its weights come from the Hugging Face hub or a local folder. Without, it is a small one with
-    random weights, of the widths given here; its weights start large enough (variance 1 / width) that the first
-    token sees the others at once, which a BERT that nobody pretrained otherwise does not.
+    Weights come from the Hugging Face hub or a local folder; without ``pretrained``, they are random in a small BERT of
+    the widths given here. Random weights have variance 1 / width: with BERT's smaller default, the first token would
+    hardly attend to the others.
 
     Args:
         in_shape: (t,): the largest number of tokens.
-        out_features: o, outputs per sample if there is a ``projection``.
-        pretrained: Name on the hub, or a folder with ``config.json`` and weights; usually left to the dataset, whose
-            tokens must be of the same model.
-        projection: Map the first token's state to o outputs; without, the embedding has BERT's own hidden width.
-        frozen_layers: The embeddings and so many lower layers are not trained; 0 trains all.
-        dropout: Of all dropout layers; None: what the pretrained model says, 0.1 for a small one.
-        vocab_size: Of a small one: number of token IDs.
-        hidden: Of a small one: h.
-        layers: Of a small one: number of layers.
-        heads: Of a small one: attention heads.
-        intermediate: Of a small one: width of the layers' feed-forward part.
+        out_features: o, outputs per sample with ``projection``.
+        pretrained: Name on the hub, or a folder with ``config.json`` and weights; usually left to the dataset, which
+            must use the same model's tokens.
+        projection: Map the first token's state to o outputs; else the embedding has BERT's hidden width.
+        frozen_layers: Number of lower layers that are not trained, with the embeddings; 0 trains all.
+        dropout: Probability in all dropout layers; None: the pretrained model's own, 0.1 for a small one.
+        vocab_size: Number of token IDs of a small one.
+        hidden: h of a small one.
+        layers: Layers of a small one.
+        heads: Attention heads of a small one.
+        intermediate: Width of the feed-forward part of a small one's layers.
     """
 
     def __init__(
@@ -54,15 +56,16 @@ class Bert(nn.Module):
         super().__init__()
         if len(in_shape) != 1:
             raise ConfigError(f"model: Bert expects token IDs, (tokens,), got samples of shape {tuple(in_shape)}")
+        chances = {}
         if dropout is not None:
             number("model.dropout", dropout, low=0, below=1)
-        chances = (
-            {} if dropout is None else dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), dropout)
-        )
+            chances = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
         if pretrained is None:
-            widths = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
-            sizes = {**widths, "intermediate_size": intermediate, "vocab_size": vocab_size}
-            self.bert: Any = _small(max_position_embeddings=in_shape[0], **sizes, **chances)
+            sizes = {
+                "max_position_embeddings": in_shape[0], "hidden_size": hidden, "num_hidden_layers": layers,
+                "num_attention_heads": heads, "intermediate_size": intermediate, "vocab_size": vocab_size,
+            }  # fmt: skip
+            self.bert: Any = _small(sizes, chances)
         else:
             self.bert = _pretrained(pretrained, in_shape[0], chances)
         _freeze(self.bert, frozen_layers)
@@ -70,7 +73,7 @@ class Bert(nn.Module):
         self.output = nn.Linear(width, out_features) if projection else nn.Identity()
 
     def forward(self, tokens_bt: Tensor, mask_bt: Tensor | None = None) -> Tensor:
-        """Return embeddings [b, o] of token IDs [b, t], of which those count where ``mask_bt`` is 1 (None: all)."""
+        """Return embeddings [b, o] of those token IDs [b, t] for which ``mask_bt`` is 1 (None: all)."""
         if tokens_bt.is_floating_point():
             raise ConfigError("model: Bert expects token IDs, got other numbers; such features want model=mlp or lstm")
         state_bth = self.bert(input_ids=tokens_bt, attention_mask=mask_bt).last_hidden_state
@@ -78,16 +81,15 @@ class Bert(nn.Module):
         return embedding_bo
 
 
-def _small(**sizes: Any) -> Any:
+def _small(sizes: dict[str, Any], chances: dict[str, Any]) -> Any:
     from transformers import BertConfig, BertModel
 
     for key, value in sizes.items():
-        if "dropout" not in key:
-            whole(f"model: Bert's {key}", value, low=1)
-    if sizes["hidden_size"] % sizes["num_attention_heads"]:
-        width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
+        whole(f"model: Bert's {key}", value, low=1)
+    width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
+    if width % heads:
         raise ConfigError(f"model.heads: expected a divisor of model.hidden, {width}, got {heads}")
-    config = BertConfig(**sizes, initializer_range=sizes["hidden_size"] ** -0.5)
+    config = BertConfig(**sizes, **chances, initializer_range=width**-0.5)
     return BertModel(config, add_pooling_layer=False)
 
 
@@ -99,40 +101,29 @@ def _pretrained(name: str, tokens: int, chances: dict[str, float]) -> Any:
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         model, info = AutoModel.from_pretrained(
-            name,
-            trust_remote_code=False,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            dtype=torch.float32,
-            **chances,
-        )
-    except Exception as error:  # of whichever library reads the weights
+            name, trust_remote_code=False, output_loading_info=True, ignore_mismatched_sizes=True,
+            dtype=torch.float32, **chances,
+        )  # fmt: skip
+    except Exception as error:  # of any library
         raise ConfigError(f"dataset.bert: cannot load '{name}': {first_line(error)}; {BERT_EXPECTED}") from error
-    _check_shapes(name, info["mismatched_keys"])
+    for key, found, expected in sorted(info["mismatched_keys"]):
+        raise ConfigError(
+            f"dataset.bert: the weights in '{name}' do not fit its config.json:"
+            f" {key} has shape {tuple(found)}, expected {tuple(expected)}"
+        )
     lacking = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
     if lacking:
         raise ConfigError(f"dataset.bert: the weights in '{name}' lack {lacking[0]}; {BERT_EXPECTED}")
     if hasattr(model, "pooler"):
-        model.pooler = None  # it would be trained by nobody: the first token's state is used as it is
+        model.pooler = None  # its output is not used
     limit = model.config.max_position_embeddings
     if tokens > limit:
         raise ConfigError(f"dataset.max_tokens: expected at most {limit}, what '{name}' can read, got {tokens}")
     return model
 
 
-def _check_shapes(name: str, misfits: Iterable[tuple[str, Sequence[int], Sequence[int]]]) -> None:
-    for key, found, expected in sorted(misfits):
-        raise ConfigError(
-            f"dataset.bert: the weights in '{name}' do not fit its config.json:"
-            f" {key} has shape {tuple(found)}, expected {tuple(expected)}"
-        )
-
-
-BERT_EXPECTED = "expected a BERT's name on the hub, or a folder with config.json, weights and tokenizer"
-
-
 def first_line(error: BaseException) -> str:
-    """Return what an error of a library says, in one line."""
+    """Return the first line of a library's error."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 

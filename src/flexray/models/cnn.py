@@ -10,12 +10,13 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from flexray.core.checks import yes_or_no
 from flexray.core.errors import ConfigError
 from flexray.models.mlp import check_widths
 
 
 class CNN(nn.Module):
-    """3x3 convolutions with ReLU, each of which halves the picture while it is large enough; a linear map.
+    """3x3 convolutions with ReLU, each halving the picture while it is large enough, and a linear map.
 
     Args:
         in_shape: (c, h, w) of one sample, or (h, w) for one channel.
@@ -37,8 +38,7 @@ class CNN(nn.Module):
         check_widths("model.channels", channels)
         if halve not in ("pool", "stride"):
             raise ConfigError(f"model.halve: expected pool or stride, got {halve!r}")
-        if not isinstance(batch_norm, bool):
-            raise ConfigError(f"model.batch_norm: expected true or false, got {batch_norm!r}")
+        yes_or_no("model.batch_norm", batch_norm)
         self._picture = depth, height, width = picture_shape("CNN", in_shape)
         layers: list[nn.Module] = []
         for out_channels in channels:
@@ -59,7 +59,7 @@ class CNN(nn.Module):
 
 
 def picture_shape(model: str, in_shape: Sequence[int]) -> tuple[int, int, int]:
-    """Return (c, h, w) of samples of shape (c, h, w), or of (h, w), which have one channel; refuse others."""
+    """Return (c, h, w) of samples of shape (c, h, w) or, with one channel, (h, w); refuse others."""
     if len(in_shape) not in (2, 3):
         raise ConfigError(
             f"model: {model} expects samples of shape (channels, height, width) or (height, width),"

@@ -17,7 +17,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "ge
 
 
 def check_widths(key: str, widths: Sequence[int]) -> None:
-    """Refuse what is no list of positive whole numbers."""
+    """Refuse anything but a list of positive whole numbers."""
     is_list = isinstance(widths, Sequence) and not isinstance(widths, str)
     if not is_list:
         raise ConfigError(f"{key}: expected a list of positive whole numbers, got {shown(widths)}")

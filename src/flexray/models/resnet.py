@@ -17,7 +17,7 @@ from flexray.models.cnn import picture_shape
 
 DEPTHS = (18, 34, 50, 101, 152)
 COUNTER = "num_batches_tracked"
-"""Of batch normalization; files from before it existed lack it, and nothing here reads it."""
+"""A counter of batch normalization that old files lack and nothing here reads."""
 
 
 class ResNet(nn.Module):
@@ -27,8 +27,8 @@ class ResNet(nn.Module):
         in_shape: (c, h, w) of one sample with c = 1 or 3, or (h, w) for one channel.
         out_features: o, outputs per sample.
         depth: 18, 34, 50, 101 or 152 layers.
-        weights: File of pretrained weights, ``.pth`` or ``.safetensors``, with torchvision's names; those of its last
-            layer are not used. For one channel, those of the first layer are summed over their colours.
+        weights: File of pretrained weights, ``.pth`` or ``.safetensors``, with torchvision's names, without its last
+            layer. For one channel, the first layer's weights are summed over the colours.
 
     Raises:
         ConfigError: An argument is out of range.
@@ -61,7 +61,7 @@ class ResNet(nn.Module):
         return embedding_bo
 
     def _load(self, file: Path, depth: int) -> None:
-        """Take over all weights but those of the last layer."""
+        """Load all weights but those of the last layer."""
         state = {key.removeprefix("module."): value for key, value in _read(file).items()}
         state = {key: value for key, value in state.items() if not key.startswith("fc.")}
         if self._picture[0] == 1 and state["conv1.weight"].shape[1:2] == (3,):
@@ -76,7 +76,7 @@ class ResNet(nn.Module):
 
 
 def _read(file: Path) -> Mapping[str, Any]:
-    """Read tensors by name, without running anything that a file might hold."""
+    """Read tensors by name, without running code in the file."""
     expected = "expected weights of a torchvision ResNet in a .pth or .safetensors file"
     if not file.is_file():
         raise DataError(f"model.weights: {file}: no such file; {expected}")
@@ -87,11 +87,10 @@ def _read(file: Path) -> Mapping[str, Any]:
             state: Any = load_file(file)
         else:
             state = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever a damaged file makes the readers raise
+    except Exception as error:  # damaged files make the readers raise anything
         raise DataError(f"{file}: cannot be read; {expected} ({type(error).__name__})") from error
-    state = state.get("state_dict", state) if isinstance(state, Mapping) else {}
-    if not isinstance(state, Mapping) or not isinstance(
-        state.get("conv1.weight", state.get("module.conv1.weight")), Tensor
-    ):
+    found = state.get("state_dict", state) if isinstance(state, Mapping) else {}
+    tensors: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    if not isinstance(tensors.get("conv1.weight", tensors.get("module.conv1.weight")), Tensor):
         raise DataError(f"{file}: holds no 'conv1.weight'; {expected}")
-    return state
+    return tensors

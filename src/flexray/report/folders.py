@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from flexray.core import runfolder
 from flexray.core.errors import DataError, RunFolderError
 from flexray.core.runfolder import flatten, natural, read_json, read_table, read_yaml
 from flexray.report.runs import COMPLETED, DAMAGED, ENDS, UNFINISHED, Evaluations, FloatArray, Run, Series
 
-MARKS = ("summary.json", "rounds.csv", ".hydra/config.yaml")
+MARKS = (runfolder.SUMMARY_FILE, runfolder.ROUNDS_FILE, runfolder.CONFIG_YAML)
 """Any of them makes a folder a run folder."""
-LAST_FILE = "configuration.json"
-"""A run writes it after its summary, and removes it when it goes on."""
 LARGEST = 1e18
 NOTHING = np.empty(0)
 REFERENCE = re.compile(r"\$\{([\w.-]+)\}")
@@ -61,12 +60,12 @@ def read_run(folder: Path, name: str) -> Run:
     """Read one run folder; never raises for what is in it."""
     run = Run(folder, name, DAMAGED)
     try:
-        if (folder / ".hydra").is_symlink():
+        if (folder / runfolder.HYDRA_FOLDER).is_symlink():
             raise RunFolderError(".hydra: is a link; expected a plain folder of its own")
-        config_file = folder / ".hydra" / "config.yaml"
+        config_file = folder / runfolder.CONFIG_YAML
         if config_file.exists():
             run = replace(run, config=_resolved(flatten(read_yaml(config_file))), **_chosen(folder))
-        summary = read_json(folder / "summary.json") if (folder / "summary.json").exists() else None
+        summary = read_json(folder / runfolder.SUMMARY_FILE) if (folder / runfolder.SUMMARY_FILE).exists() else None
         if summary is None or _goes_on(folder, summary):
             run = _read_rows(replace(run, summary=_planned(run)), UNFINISHED)
             return replace(
@@ -103,24 +102,24 @@ def _referred(value: Any, config: Mapping[str, Any]) -> Any:
 
 def _goes_on(folder: Path, summary: Mapping[str, Any]) -> bool:
     """Whether the summary is that of an earlier end, from which the run was resumed."""
-    if (folder / LAST_FILE).exists() or not (folder / "rounds.csv").exists():
+    if (folder / runfolder.CONFIGURATION_FILE).exists() or not (folder / runfolder.ROUNDS_FILE).exists():
         return False
     if "resumed_from" in summary:  # written by a version that knows the last file
         return True
-    rows = read_table(folder / "rounds.csv", unfinished=True)
+    rows = read_table(folder / runfolder.ROUNDS_FILE, unfinished=True)
     return len(rows.get("round", ())) != summary.get("rounds")
 
 
 def _read_rows(run: Run, status: str) -> Run:
     """Return the run with its status, rounds and evaluations."""
-    series = _series(run.folder / "rounds.csv", status == UNFINISHED)
-    evals = _evaluations(run.folder / "evals.csv", series, status == UNFINISHED)
+    series = _series(run.folder / runfolder.ROUNDS_FILE, status == UNFINISHED)
+    evals = _evaluations(run.folder / runfolder.EVALS_FILE, series, status == UNFINISHED)
     return replace(run, status=status, series=series, evals=evals)
 
 
 def _chosen(folder: Path) -> dict[str, Any]:
     """Return the choices and typed keys that Hydra noted."""
-    path = folder / ".hydra" / "hydra.yaml"
+    path = folder / runfolder.HYDRA_YAML
     if not path.exists():
         return {}
     node = read_yaml(path).get("hydra")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flexray.core.errors import RunFolderError
-from flexray.core.runfolder import read_text
+from flexray.core.runfolder import TIMELINE_FILE, read_text
 from flexray.report.runs import UNFINISHED, FloatArray, Run
 
 MICROSECONDS_PER_UNIT = 1000.0
@@ -70,7 +70,7 @@ class Schedule:
 def read_schedule(run: Run) -> Schedule | None:
     """Return a run's schedule; None if it has none that can be read."""
     try:
-        text = read_text(run.folder / "timeline.json")
+        text = read_text(run.folder / TIMELINE_FILE)
         events = json.loads(_closed(text) if run.status == UNFINISHED else text)["traceEvents"]
         spans = [(e["tid"], e["args"]["round"], e["ts"], e["dur"], e["name"]) for e in events if e["ph"] == "X"]
         columns = list(zip(*spans, strict=True))

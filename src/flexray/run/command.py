@@ -10,9 +10,9 @@ import hydra
 from flexray.config.explain import HYDRA_ERRORS, explain, one_line
 from flexray.config.overrides import prepare
 from flexray.config.schema import config_folder, register
+from flexray.config.typed import typed_value
 from flexray.core.errors import UserError
-from flexray.run.again import AUTO, check_folder_is_fixed, folders_by_configuration, register_job_folder
-from flexray.run.resume import find_resume, typed_value
+from flexray.run.resume import AUTO, check_folder_is_fixed, find_resume, folders_by_configuration, register_job_folder
 from flexray.run.session import Session
 
 
@@ -45,7 +45,7 @@ def run_command(arguments: list[str]) -> int:
         sys.stderr.close()
         return 0
     except HYDRA_ERRORS as error:
-        _print_error(explain(error, config_folder()))
+        _print_error(explain(error))
         return UserError.exit_status
     except SystemExit as end:  # --version
         return int(end.code or 0)

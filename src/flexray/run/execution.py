@@ -1,4 +1,4 @@
-"""Runs one job: feeds what watches it, writes checkpoints, replaces lost processes, ends when a signal asks for it."""
+"""Runs one job: feeds its observers, writes checkpoints, replaces lost processes, and ends on a signal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from flexray.algorithms.base import EventAlgorithm
 from flexray.config.job import Job
 from flexray.core.errors import ConfigError, LostProcessError, ResourceError, RunFolderError
 from flexray.core.messages import Ended, Record, RoundRecord, Snapshot, Started
+from flexray.core.runfolder import EVALS_FILE, ROUNDS_FILE, SUMMARY_FILE, TIMELINE_FILE
 from flexray.engine.driver.experiment import Experiment
-from flexray.engine.driver.snapshots import Saves, check_limits
+from flexray.engine.driver.snapshots import Saves, check_not_passed
 from flexray.engine.hosts.plan import ClusterPlan
 from flexray.engine.parties.party import FITTED
 from flexray.engine.parties.state import digest_of_saved, model_state
@@ -24,13 +24,13 @@ from flexray.run.interrupts import Interrupts
 from flexray.run.resume import check_unchanged
 from flexray.run.save.checkpoint import Checkpoint, CheckpointStore
 from flexray.run.save.storage import open_storage
-from flexray.run.watch.base import Mark, Observer
+from flexray.run.watch.base import Observer, ObserverState
 
 log = logging.getLogger("flexray")
 
 
 class Place(Protocol):
-    """Where a run's processes are."""
+    """A place for a run's processes."""
 
     def run(
         self, plan: ClusterPlan, experiment: Experiment, saves: Saves | None, since: Snapshot | None,
@@ -51,10 +51,10 @@ class Failure:
     """Processes that were lost and replaced.
 
     Args:
-        round: Rounds that were done then.
+        round: Rounds that were done by then.
         from_round: The round after which the run went on.
-        cause: Whose process, and why.
-        lost_s: Seconds until the run was where it had been.
+        cause: The process and the reason.
+        lost_s: Seconds until those rounds were done again.
     """
 
     round: int
@@ -69,8 +69,8 @@ class Execution:
 
     Args:
         job: The job.
-        place: Where it runs.
-        watching: What gets its records.
+        place: The place where it runs.
+        watching: Gets its records.
         folder: The run folder.
         config: The configuration, for checkpoints.
     """
@@ -87,14 +87,15 @@ class Execution:
         self._store = checkpoint_store(self.job, self.folder)
         self._written: Future[None] = Future()
         self._written.set_result(None)
-        self._latest: tuple[Snapshot | None, Mark] = (None, {})
+        self._latest: tuple[Snapshot | None, ObserverState] = (None, {})
         self._round = 0
         self._last_s = time.monotonic()
 
     def run(self, since: Checkpoint | None) -> None:
         """Run the job to its end, from a checkpoint or from the beginning."""
         with ThreadPoolExecutor(1) as self._writer, Interrupts() as interrupts:
-            self._latest = (since.snapshot, since.marks) if since else (None, self.watching.mark())
+            if since:
+                self._latest = (since.snapshot, since.observers)
             try:
                 for record in self._records():
                     if isinstance(record, Started):
@@ -110,82 +111,81 @@ class Execution:
         """Yield the records of the run, once more from the last snapshot whenever processes were lost."""
         safety = self.job.safety
         while True:
-            snapshot, mark = self._latest
+            snapshot, state = self._latest
             try:
                 yield from self.place.run(
                     self.job.cluster, self.job.experiment, safety.saves, snapshot, safety.stall_timeout_s
                 )
                 return
             except LostProcessError as error:
-                snapshot, mark = self._latest
+                snapshot, state = self._latest
                 if snapshot is None and len(self.failures) >= safety.max_failures:
                     raise
-                self.watching.rewind(mark)
+                self.watching.load(state)
                 done = snapshot.round if snapshot else 0
                 self.failures.append(Failure(self._round, done, str(error)))
                 log.warning("%s", error)
                 if snapshot is not None and len(self.failures) > safety.max_failures:
-                    yield self._give_up(snapshot, mark, f"max_failures is {safety.max_failures}")
+                    yield self._give_up(snapshot, state, f"max_failures is {safety.max_failures}")
                     return
                 log.warning("lost in round %d; all processes start again after round %d", self._round + 1, done)
             except ResourceError as error:  # a node was lost and what is left of the cluster is too small
                 if snapshot is None or not self.failures:
                     raise
-                yield self._give_up(snapshot, mark, str(error))
+                yield self._give_up(snapshot, state, str(error))
                 return
 
-    def _give_up(self, snapshot: Snapshot, mark: Mark, why: str) -> Ended:
-        """Keep what there is and return the end of the run."""
+    def _give_up(self, snapshot: Snapshot, state: ObserverState, why: str) -> Ended:
+        """Write the last snapshot and return the end of the run."""
         log.error("given up: %s; the run ends after round %d", why, snapshot.round)
-        self._write(snapshot, mark)
+        self._write(snapshot, state)
         return _what_is_left(snapshot)
 
-    def _write(self, snapshot: Snapshot, mark: Mark) -> None:
-        """Write a checkpoint beside the run, which does not wait for the disk; one at a time."""
+    def _write(self, snapshot: Snapshot, state: ObserverState) -> None:
+        """Write a checkpoint in a thread, one at a time; the run does not wait for the disk."""
         if self._store is not None:
-            self._written.result()  # raises what went wrong there
-            self._written = self._writer.submit(
-                _store, self._store, Checkpoint(snapshot, mark, self.config), self.folder
-            )
+            self._written.result()  # raises what failed there
+            checkpoint = Checkpoint(snapshot, state, self.config)
+            self._written = self._writer.submit(_store, self._store, checkpoint, self.folder)
 
     def _note(self, record: Record) -> None:
         self.watching.on(record)
         if isinstance(record, Snapshot):
-            mark = self.watching.mark()
-            self._latest = (record, mark)
+            state = self.watching.save()
+            self._latest = (record, state)
             if record.durable:
-                self._write(record, mark)
+                self._write(record, state)
         elif isinstance(record, RoundRecord):
             if self._is_catching_up and record.round <= self.failures[-1].round:
                 return
             self._caught_up(record.round)
             self._round, self._last_s = record.round, time.monotonic()
         elif isinstance(record, Ended) and record.status != "failed":
-            self._caught_up(record.rounds)  # the last round may have been done when somebody was lost
+            self._caught_up(record.rounds)  # the last round may have been done when a process was lost
 
     @property
     def _is_catching_up(self) -> bool:
         return bool(self.failures) and self.failures[-1].lost_s is None
 
     def _caught_up(self, at: int) -> None:
-        """Note what the last failure cost, once the run is where it had been."""
+        """Note the seconds that the last failure cost, once its rounds are done again."""
         if self._is_catching_up:
             lost_s = self.failures[-1].lost_s = round(time.monotonic() - self._last_s, 3)
             log.warning("back at round %d, %.1f s lost", at, lost_s)
 
 
 def checkpoint_store(job: Job, folder: Path) -> CheckpointStore | None:
-    """Return where the checkpoints of the run in ``folder`` are; None if it has none."""
+    """Return the checkpoints of the run in ``folder``; None if it can have none."""
     safety = job.safety
     return None if safety.saves is None else CheckpointStore(open_storage(safety.address(folder)), safety.keep)
 
 
 def _store(store: CheckpointStore, checkpoint: Checkpoint, folder: Path) -> None:
-    """Bring to disk what the run folder has until now, then the checkpoint that counts on it.
+    """Bring the files of the run folder to disk, then the checkpoint, which depends on them.
 
-    One that cannot be written, as on a full disk, is no reason to lose what is computed: the run goes on without it.
+    If a checkpoint cannot be written, as on a full disk, the run goes on without it.
     """
-    for path in (folder / name for name in ("rounds.csv", "evals.csv", "timeline.json")):
+    for path in (folder / name for name in (ROUNDS_FILE, EVALS_FILE, TIMELINE_FILE)):
         if path.exists():
             with path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -215,18 +215,18 @@ def last_checkpoint(job: Job, folder: Path, config: Mapping[str, Any]) -> Checkp
         raise ConfigError("resume: a run on clock=wall cannot be resumed: its seconds do not come again")
     found = store.newest()
     if found is None:
-        if (folder / "summary.json").exists():
+        if (folder / SUMMARY_FILE).exists():
             raise RunFolderError(f"{folder}: it has no checkpoint to go on from")
         log.warning("there is no checkpoint yet: the run begins again")
         return None
     x = job.experiment
     if set(found.snapshot.participants) != set(x.names):
-        told = ", ".join(sorted(found.snapshot.participants))
+        others = ", ".join(sorted(found.snapshot.participants))
         raise RunFolderError(
-            f"the checkpoint of round {found.snapshot.round} is of {told}; expected {', '.join(x.names)}"
+            f"the checkpoint of round {found.snapshot.round} is of {others}; expected {', '.join(x.names)}"
         )
     check_unchanged(found.config, config)
-    turns = len(x.parties) if isinstance(x.algorithm, EventAlgorithm) else 1
-    check_limits(found.snapshot, x.limits.in_rounds(x.shared.batches().per_epoch * turns), x.limits.max_time)
+    turns = len(x.parties) if x.algorithm.takes_turns else 1
+    check_not_passed(found.snapshot, x.limits.in_rounds(x.shared.batches().per_epoch * turns), x.limits.max_time)
     log.info("going on after round %d, simulated time %g", found.snapshot.round, found.snapshot.sim_time)
     return found

@@ -1,4 +1,4 @@
-"""How the jobs of a parallel sweep tell the command what came of them.
+"""Results of the jobs of a parallel sweep, for the command that started them.
 
 A launcher such as joblib copies the session to other processes of this machine, whose summaries would be lost there.
 Each copy posts its own as a JSON file in a temporary folder that the command made.
@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from flexray.run.save.storage import replace_text
 
 SWEEP = "sweep.txt"
 
@@ -32,20 +34,15 @@ class Mailbox:
 
     def post(self, job: int, exit_status: int, summary: dict[str, Any] | None) -> None:
         """Leave a letter: how a job ended."""
-        path = self._folder / f"{job:06d}.json"
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps({"exit_status": exit_status, "summary": summary}), encoding="utf-8")
-        os.replace(temporary, path)
+        replace_text(self._folder / f"{job:06d}.json", json.dumps({"exit_status": exit_status, "summary": summary}))
 
     def note_sweep(self, folder: str) -> None:
-        """Leave word where the sweep is, which a command that is stopped early would not know."""
-        temporary = self._folder / f"{os.getpid()}.tmp"
-        temporary.write_text(folder, encoding="utf-8")
-        os.replace(temporary, self._folder / SWEEP)
+        """Note the folder of the sweep, which a command that is stopped early would not know."""
+        replace_text(self._folder / SWEEP, folder)
 
     @property
     def sweep_folder(self) -> str | None:
-        """Where the sweep is, once a job has begun; ask before :meth:`take`."""
+        """The folder of the sweep, once a job has begun; read it before :meth:`take`."""
         path = self._folder / SWEEP
         return path.read_text(encoding="utf-8") if path.exists() else None
 

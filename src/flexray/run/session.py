@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,35 +17,55 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from flexray.config.compose import as_plain, build_composed, typed_overrides
+from flexray.config.compose import as_json, build_composed, typed_overrides
 from flexray.config.explain import explain, one_line, place_of
-from flexray.config.overrides import FLAGS, key_of
-from flexray.config.schema import config_folder, register, settle
-from flexray.config.typed import is_sweep
+from flexray.config.schema import register, settle
+from flexray.config.typed import key_of, swept_keys
 from flexray.core.errors import FlexrayError, ParticipantError, UserError
-from flexray.core.runfolder import check_files
+from flexray.core.runfolder import CHECKPOINT_FOLDER, CONFIGURATION_FILE, HYDRA_FOLDER, check_files
 from flexray.engine.driver.seam import unwatched
 from flexray.engine.hosts.loopback import stay_on_loopback
-from flexray.run.again import AUTO, checkpoint_if_any, completed_summary, forget, register_job_folder, remember
-from flexray.run.hints import STOPPED, say_how_far, say_job_stopped, say_sweep_stopped
+from flexray.run import hints
 from flexray.run.mailbox import Mailbox
-from flexray.run.resume import Resume, as_json, leaves, record
+from flexray.run.resume import AUTO, Resume, completed_summary, leaves, record, register_job_folder
 
 if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped keys are quicker without
     from flexray.config.job import Job
     from flexray.run.execution import Place
     from flexray.run.save.checkpoint import Checkpoint
     from flexray.run.watch.base import Observer
-    from flexray.run.watch.sweep_progress import SweepProgress
+    from flexray.run.watch.sweep import SweepProgress
 
 log = logging.getLogger("flexray")
+
+
+class Asked:
+    """A job as Hydra hands it over."""
+
+    def __init__(self, cfg: DictConfig) -> None:
+        self.cfg = cfg
+        self.hydra: Any = HydraConfig.get()
+        self.folder = Path(self.hydra.runtime.output_dir)
+        self.overrides = typed_overrides(self.hydra)
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The configuration as it is stored in JSON files."""
+        return as_json(self.cfg)
+
+    def settle(self) -> None:
+        """Put numbers in place of what files give by algorithm, also in a new folder's record."""
+        check_files(self.folder)
+        settle(self.cfg)
+        if not (self.folder / HYDRA_FOLDER).exists():  # that of an earlier run stays until this one begins
+            record(self.folder, self.cfg, self.overrides)
 
 
 class Session:
     """The jobs of one command: one, or all of a sweep, which share a Ray cluster.
 
     Args:
-        arguments: What was typed, from which the number of jobs is known.
+        arguments: The command line, from which the number of jobs is known.
         resume: The run that the command continues.
     """
 
@@ -77,101 +99,91 @@ class Session:
 
     def run_job(self, cfg: DictConfig) -> None:
         """Run one job; report its failure at once and let the next one go on."""
-        chosen = HydraConfig.get()
-        self._sweeping = chosen.mode is not None and chosen.mode.name == "MULTIRUN"
-        self._job = f"job {chosen.job.num} ({chosen.job.override_dirname}): " if self._is_copy else ""
-        self._sweep_folder = str(chosen.sweep.dir) if self._sweeping else None
+        asked = Asked(cfg)
+        hydra = asked.hydra
+        self._sweeping = hydra.mode is not None and hydra.mode.name == "MULTIRUN"
+        self._job = f"job {hydra.job.num} ({hydra.job.override_dirname}): " if self._is_copy else ""
+        self._sweep_folder = str(hydra.sweep.dir) if self._sweeping else None
         if self._mailbox is not None and self._is_copy:
-            self._mailbox.note_sweep(str(chosen.sweep.dir))
+            self._mailbox.note_sweep(str(hydra.sweep.dir))
         summary: dict[str, Any] | None = None
         if self._sweeping and cfg.progress and self._progress is None and not self._is_copy:
-            from flexray.run.watch.sweep_progress import SweepProgress, count_jobs
+            from flexray.run.watch.sweep import SweepProgress, count_jobs
 
             self._progress = SweepProgress(count_jobs(self._arguments))
         try:
-            self._settle(cfg, chosen)
-            summary = self._completed(cfg, chosen) or self._run(cfg, chosen)
+            asked.settle()
+            summary = self._completed(asked) or self._run(asked)
             if summary["status"] != "completed":
                 self.exit_status = max(self.exit_status, 1)
             if self._sweeping:
-                self._keep(summary, cfg, chosen)
+                self._collect(summary, asked)
         except KeyboardInterrupt:
             self.interrupted = True
             raise
         except FlexrayError as error:
             self._fail(str(error), error.exit_status, error.trace if isinstance(error, ParticipantError) else "")
         except OmegaConfBaseException as error:
-            self._fail(explain(error, config_folder()), UserError.exit_status)
-        except Exception as error:  # noqa: BLE001 - told in full, and the other jobs of a sweep go on
+            self._fail(explain(error), UserError.exit_status)
+        except Exception as error:  # noqa: BLE001 - reported in full, and the other jobs of a sweep go on
             self._fail(place_of(error), 1, traceback.format_exc())
         finally:
-            if self._progress is not None and (not self.interrupted or _came_to_an_end(summary)):
+            came_to_an_end = summary is not None and summary["status"] != "interrupted"
+            if self._progress is not None and (not self.interrupted or came_to_an_end):
                 self._progress.job_ended()
             if self._mailbox is not None and self._mailbox.is_copy:
                 self._leave_cluster()
-                self._mailbox.post(chosen.job.num, self.exit_status, summary)
+                self._mailbox.post(hydra.job.num, self.exit_status, summary)
                 if cfg.progress and not self.interrupted:
-                    say_how_far(self._mailbox, self._arguments)
+                    hints.say_how_far(self._mailbox, self._arguments)
 
-    def _keep(self, summary: dict[str, Any], cfg: DictConfig, chosen: Any) -> None:
-        """Keep what the table of the sweep needs; an interrupt ends the sweep, not only the job."""
-        from flexray.run.sweep import about_job
+    def _collect(self, summary: dict[str, Any], asked: Asked) -> None:
+        """Collect what the table of the sweep needs; an interrupt ends the sweep, not only the job."""
+        from flexray.run.watch.sweep import about_job
 
-        summary |= about_job(dict(leaves(as_json(as_plain(cfg)))), chosen, Path(chosen.runtime.output_dir))
+        summary |= about_job(dict(leaves(asked.config)), asked.hydra, asked.folder)
         self._summaries.append(summary)
         if self.interrupted:
             raise KeyboardInterrupt
 
-    @staticmethod
-    def _settle(cfg: DictConfig, chosen: Any) -> None:
-        """Let the configuration, and a new folder's record of it, say the numbers that a file gives by algorithm."""
-        folder = Path(chosen.runtime.output_dir)
-        check_files(folder)
-        settle(cfg)
-        if not (folder / ".hydra").exists():  # that of an earlier run stays until this one begins
-            record(folder, cfg, typed_overrides(chosen))
-
-    def _completed(self, cfg: DictConfig, chosen: Any) -> dict[str, Any] | None:
+    def _completed(self, asked: Asked) -> dict[str, Any] | None:
         """Return the summary of this very job if ``resume=auto`` finds it completed."""
-        if cfg.get("resume") != AUTO:
-            return None
-        folder = Path(chosen.runtime.output_dir)
-        summary = completed_summary(folder, as_plain(cfg))
+        summary = completed_summary(asked.folder, asked.config) if asked.cfg.get("resume") == AUTO else None
         if summary is not None:
-            log.info("%scompleted before, in %s", self._job, folder)
+            log.info("%scompleted before, in %s", self._job, asked.folder)
         return summary
 
     def _fail(self, line: str, exit_status: int, trace: str = "") -> None:
-        """Tell once why a job failed: in one line, after the traceback if there is one."""
+        """Say once why a job failed: in one line, after the traceback if there is one."""
         self.exit_status = max(self.exit_status, exit_status)
         if trace:
             log.error("%s", trace.rstrip())
         log.error("flexray: %s%s", self._job, one_line(line))
 
-    def _run(self, cfg: DictConfig, chosen: Any) -> dict[str, Any]:
+    def _run(self, asked: Asked) -> dict[str, Any]:
         from flexray.run.execution import Execution
-        from flexray.run.introduce import introduce, say_what_has_no_effect
-        from flexray.run.watch.base import Late
+        from flexray.run.watch.base import Observers
         from flexray.run.watch.summary import SummaryObserver, summary_table, write_summary
         from flexray.run.watch.terminal import announce_end
 
-        started_s = time.perf_counter()
-        base_dir = self._resume.base_dir if self._resume else Path(chosen.runtime.cwd)
-        job = build_composed(cfg, chosen.runtime.choices, typed_overrides(chosen), base_dir)
-        plain = as_plain(cfg)
-        introduce(job)
-        folder = Path(chosen.runtime.output_dir)
-        since = self._checkpoint(job, folder, plain)
-        say_what_has_no_effect(job, plain, self._typed(chosen))
+        started_s, folder = time.perf_counter(), asked.folder
+        base_dir = self._resume.base_dir if self._resume else Path(asked.hydra.runtime.cwd)
+        job = build_composed(asked.cfg, asked.hydra.runtime.choices, asked.overrides, base_dir)
+        hints.introduce(job)
+        since = self._checkpoint(job, asked)
+        for line in (*hints.unread(asked.config, job.algo, self._typed(asked)), *hints.outside_theory(job)):
+            log.info("%s", line)
         summaries = SummaryObserver(job)
         place = self._place(job)
-        watching = Late(lambda: self._watch(cfg, chosen, job, summaries, since))
-        run = Execution(job, place, watching, folder, as_json(plain))
+        watching = Observers(
+            lambda: [summaries, *self._observers(asked, job, since is not None)], since.observers if since else None
+        )
+        run = Execution(job, place, watching, folder, asked.config)
         try:
             run.run(since)
         except UserError:
             with suppress(OSError):
-                (folder / "checkpoints").rmdir()  # a refusal leaves nothing behind; what is not empty stays
+                (folder / CHECKPOINT_FOLDER).rmdir()  # a refusal leaves nothing behind; what is not empty stays
             raise
         finally:
             watching.close()
@@ -182,53 +194,54 @@ class Session:
         summary["resumed_from"] = since.snapshot.round if since else None
         summary["failures"] = [vars(failure) for failure in run.failures]
         write_summary(folder, summary)
-        remember(folder, plain)
+        (folder / CONFIGURATION_FILE).write_text(json.dumps(asked.config), encoding="utf-8")
         if self._is_copy:
             log.info("%s%s in %.1f s, %s", self._job, summary["status"], summary["wall_s"], folder)
         else:
             Console().print(summary_table(summary, folder))
         self.interrupted = run.interrupted
-        say_job_stopped(summary, folder, self._job, self._sweeping)
+        hints.say_job_stopped(summary, folder, self._job, self._sweeping)
         return summary
 
-    def _typed(self, chosen: Any) -> list[str]:
-        """Return the keys that were typed, but for those that a sweep goes through."""
-        axes = {key_of(a) for a in self._arguments if self._sweeping and a not in FLAGS and is_sweep(a)}
-        return [key for key in dict.fromkeys(map(key_of, typed_overrides(chosen))) if key not in axes]
+    def _typed(self, asked: Asked) -> list[str]:
+        """Return the keys that were typed, except those that a sweep goes through."""
+        axes = swept_keys(self._arguments) if self._sweeping else ()
+        return [key for key in dict.fromkeys(map(key_of, asked.overrides)) if key not in axes]
 
-    def _watch(self, cfg: DictConfig, chosen: Any, job: Job, summaries: Observer, since: Checkpoint | None) -> Observer:
-        """Return what watches a run that begins, or goes on, now."""
-        from flexray.run.watch.base import Observers
-        from flexray.run.watch.chosen import chosen_trackers, usual_observers
+    def _observers(self, asked: Asked, job: Job, goes_on: bool) -> list[Observer]:
+        """Return the observers of a run that begins, or goes on, now."""
+        from flexray.run.watch.chosen import chosen_trackers, run_name, usual_observers
         from flexray.run.watch.folder import discard, event_files
+        from flexray.run.watch.tracking import ClusterMetrics
 
-        folder, config = Path(chosen.runtime.output_dir), as_plain(cfg)
-        events = event_files(folder)
-        trackers = chosen_trackers(config, job, folder, Path(chosen.runtime.cwd))  # before files: one may be refused
-        forget(folder)
-        record(folder, cfg, typed_overrides(chosen), begins=self._resume is None)
-        if since is None:
+        folder, events = asked.folder, event_files(asked.folder)
+        trackers = chosen_trackers(asked.config, job, folder, Path(asked.hydra.runtime.cwd))  # first: may be refused
+        (folder / CONFIGURATION_FILE).unlink(missing_ok=True)  # from now on the summary is not that of the run
+        record(folder, asked.cfg, asked.overrides, begins=self._resume is None)
+        if not goes_on:
             discard(folder, events)
-        files = usual_observers(job, folder, since is not None, self._is_copy, self._progress)
-        watching = Observers([summaries, *trackers, *files, *self._metrics(job)])
-        if since is not None:
-            watching.rewind(since.marks)
-        return watching
+        files = usual_observers(job, folder, goes_on, self._is_copy, self._progress)
+        inline = job.cluster.kind == "inline"
+        metrics = [] if inline else [ClusterMetrics(self._cluster.instruments, run_name(job))]
+        return [*trackers, *files, *metrics]
 
-    def _checkpoint(self, job: Job, folder: Path, config: dict[str, Any]) -> Checkpoint | None:
+    def _checkpoint(self, job: Job, asked: Asked) -> Checkpoint | None:
         """Return where the job goes on, if it does not begin."""
         from flexray.run.execution import checkpoint_store, last_checkpoint
-        from flexray.run.watch.marks import check_marks
+        from flexray.run.watch.chosen import check_state
 
+        folder, config, found = asked.folder, asked.config, None
         if (store := checkpoint_store(job, folder)) is not None:
-            store.probe()
-        found = None
+            store.storage.probe()
         if self._resume is not None:
             found = last_checkpoint(job, folder, config)
-        elif config["resume"] == AUTO:
-            found = checkpoint_if_any(job, folder, config)
+        elif config["resume"] == AUTO and (config["checkpoint"]["dir"] or (folder / CHECKPOINT_FOLDER).is_dir()):
+            try:
+                found = last_checkpoint(job, folder, config)
+            except UserError as error:
+                log.warning("%s; the run begins again", error)
         if found is not None:
-            check_marks(found.marks, folder, len(job.experiment.parties))
+            check_state(found.observers, folder, len(job.experiment.parties))
         return found
 
     def _place(self, job: Job) -> Place:
@@ -252,15 +265,6 @@ class Session:
 
         return setup_progress(total, shared=self._progress.bars if self._progress else None)
 
-    def _metrics(self, job: Job) -> list[Observer]:
-        """Return what feeds the monitoring of the Ray cluster that the job runs on."""
-        if job.cluster.kind == "inline":
-            return []
-        from flexray.run.watch.chosen import run_name
-        from flexray.run.watch.cluster_metrics import ClusterMetrics
-
-        return [ClusterMetrics(self._cluster.instruments, run_name(job))]
-
     def _leave_cluster(self) -> None:
         if self._cluster is not None:
             self._cluster.close()
@@ -277,13 +281,9 @@ class Session:
             self.exit_status, self._sweeping = max(self.exit_status, exit_status), True
             self._summaries += [summary] if summary else []
         if self._sweeping and self._summaries:
-            from flexray.run.sweep import sweep_table
+            from flexray.run.watch.sweep import sweep_table
 
             Console().print(sweep_table(self._summaries))
-        stopped = self.interrupted or any(summary["status"] in STOPPED for summary in self._summaries)
+        stopped = self.interrupted or any(summary["status"] in hints.STOPPED for summary in self._summaries)
         if stopped and self._sweep_folder is not None:
-            say_sweep_stopped(self._arguments, self._sweep_folder)
-
-
-def _came_to_an_end(summary: dict[str, Any] | None) -> bool:
-    return summary is not None and summary["status"] != "interrupted"
+            hints.say_sweep_stopped(self._arguments, self._sweep_folder)

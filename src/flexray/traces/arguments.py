@@ -9,8 +9,6 @@ from pathlib import Path
 
 from flexray.traces.formats import formats
 
-COMMANDS = ("import", "describe", "plot", "synthesize")
-
 ABOUT = """\
 Traces say how busy machines are: CPU utilization, a fraction from 0 to 1, in equal steps. flexray reads them to make
 parties slow and fast over time (speeds=trace). This command turns public cluster traces and tables of your own into

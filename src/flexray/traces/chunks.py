@@ -1,39 +1,37 @@
 """Files of rows as chunks of whole lines, in bounded memory: plain, gzipped or the first member of a ``.tar.gz``.
 
-What is wrong with a file is told with its name and the line: a gzip that ends too early, a row that cannot be parsed.
+Errors name the file and the line: a gzip that ends too early, a row that cannot be parsed.
 """
 
 from __future__ import annotations
 
+import csv
 import importlib
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from flexray.core.errors import DataError
 from flexray.core.files import check_file, said
-from flexray.traces.files import complaint
+from flexray.traces.files import FloatArray, IntArray, complaint, read_csv
 
 CHUNK_BYTES = 1 << 23
 """Chunks do not depend on the number of threads, so neither does the order in which numbers are added up."""
 LONGEST_LINE = 1 << 26
-"""Rows are shorter; a small gzip file may hold a line that no memory does."""
+"""Limit for a small gzip file that holds a line larger than memory."""
 BLOCK_BYTES = 1 << 20
-"""Smaller blocks cost more in handing Python's lock to and fro than they save in copying."""
+"""Smaller blocks cost more in switches of Python's lock than they save in copies."""
 GZIP = b"\x1f\x8b"
 
 
 def _inflater() -> Any:
-    """Return isal's version of zlib, which is thrice as quick, or zlib itself where there is no isal."""
+    """Return isal's version of zlib, three times as fast, or zlib itself where there is no isal."""
     try:
         return importlib.import_module("isal.isal_zlib")
     except ImportError:
@@ -43,11 +41,16 @@ def _inflater() -> Any:
 inflating = _inflater()
 
 Progress = Callable[[int], None]
+"""Called with the number of bytes read since the last call."""
+
+
+def no_progress(count: int) -> None:
+    """Report nothing."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some whole lines of a file, and where they begin: ``line`` of the first one, counted from 1."""
+    """Some whole lines of a file; ``line`` is the number of the first one, from 1."""
 
     path: Path
     data: bytes
@@ -55,12 +58,12 @@ class Chunk:
     unit: str = "line"
 
     def where(self, row: int) -> str:
-        """Say where row ``row`` of the chunk stands, counted from 0."""
+        """Return the place of row ``row`` of the chunk, counted from 0."""
         return f"{self.path}: {self.unit} {self.line + row}"
 
 
 def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None) -> Iterator[Chunk]:
-    """Yield a file's lines, about ``size`` bytes at a time; ``progress`` is told how many bytes of the file were read.
+    """Yield a file's lines, about ``size`` bytes at a time.
 
     Raises:
         DataError: The file cannot be read, or its gzip data is damaged or ends too early.
@@ -68,7 +71,7 @@ def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None
     line, parts, held = 1, [], 0
     check_file(path)
     try:
-        for block in _blocks(path, progress or (lambda count: None)):
+        for block in _blocks(path, progress or no_progress):
             cut = block.rfind(b"\n") + 1
             if held + cut < size or not cut:
                 parts.append(block)
@@ -96,7 +99,7 @@ def _blocks(path: Path, progress: Progress) -> Iterator[bytes]:
         if not zipped:
             yield from _raw(file, progress)
         elif path.name.endswith((".tar.gz", ".tgz")):
-            yield from _tar(file, progress)
+            yield from _tar(file)
         else:
             yield from _gunzip(file, progress)
 
@@ -108,7 +111,7 @@ def _raw(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
 
 
 def _gunzip(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
-    """Inflate all members; Python's own gzip module reads in steps too small to be quick."""
+    """Inflate all members; Python's own gzip module reads in steps too small to be fast."""
     inflate, inside = inflating.decompressobj(wbits=31), False
     for block in _raw(file, progress):
         rest = block if inside else block.lstrip(b"\0")
@@ -123,20 +126,18 @@ def _gunzip(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
         raise EOFError("no end marker")
 
 
-def _tar(file: RawIOBase, progress: Progress) -> Iterator[bytes]:
+def _tar(file: RawIOBase) -> Iterator[bytes]:
     with tarfile.open(fileobj=file, mode="r|gz") as archive:
         for member in archive:
-            content = archive.extractfile(member)
-            if content is not None:
+            if content := archive.extractfile(member):
                 while block := content.read(BLOCK_BYTES):
-                    progress(0)
                     yield block
                 return
 
 
 @contextmanager
 def parsing(chunk: Chunk, header: Sequence[str] = ()) -> Iterator[None]:
-    """Turn pyarrow's complaint about a row into one line that names file and line, and the column of a CSV's value."""
+    """Turn pyarrow's error about a row into one line that names file and line, and the column of a CSV's value."""
     import pyarrow
 
     try:
@@ -151,45 +152,54 @@ def parsing(chunk: Chunk, header: Sequence[str] = ()) -> Iterator[None]:
         raise DataError(f"{chunk.where(row)}: {found[2][:120] if told == text else told}") from error
 
 
+def csv_table(chunk: Chunk, header: Sequence[str], kinds: Mapping[str, str]) -> Any:
+    """Return a table of the columns in ``kinds``; every row must have as many fields as the header."""
+    import pyarrow
+
+    with parsing(chunk, header):
+        return read_csv(pyarrow.BufferReader(chunk.data), header, kinds)
+
+
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a header-less CSV are read: place -> name, and the type of each name."""
+    """The columns to read of a header-less CSV: its numbers of columns, and place and type of each name."""
 
-    width: tuple[int, ...]
-    places: dict[int, str]
-    types: dict[str, str]
+    widths: tuple[int, ...]
+    found: Mapping[str, tuple[int, str]]
 
-
-def read_columns(chunk: Chunk, columns: Columns) -> Any:
-    """Return a table of the chosen columns; every row must have as many fields as the format has."""
-    import pyarrow
-    from pyarrow import csv
-
-    width = chunk.data.partition(b"\n")[0].count(b",") + 1
-    if width not in columns.width:
-        expected = " or ".join(map(str, columns.width))
-        raise DataError(f"{chunk.where(0)}: expected {expected} columns, got {width}")
-    names = [columns.places.get(i, f"column_{i}") for i in range(width)]
-    kinds = {name: pyarrow.type_for_alias(kind) for name, kind in columns.types.items()}
-    with parsing(chunk, names):
-        return csv.read_csv(
-            pyarrow.BufferReader(chunk.data),
-            read_options=csv.ReadOptions(use_threads=False, column_names=names, block_size=CHUNK_BYTES),
-            parse_options=csv.ParseOptions(ignore_empty_lines=False),
-            convert_options=csv.ConvertOptions(include_columns=list(kinds), column_types=kinds),
-        )
+    def read(self, chunk: Chunk) -> Any:
+        """Return a table of the columns; every row must have as many fields as the format has."""
+        width = chunk.data.partition(b"\n")[0].count(b",") + 1
+        if width not in self.widths:
+            expected = " or ".join(map(str, self.widths))
+            raise DataError(f"{chunk.where(0)}: expected {expected} columns, got {width}")
+        names = [f"column_{place}" for place in range(width)]
+        for name, (place, _) in self.found.items():
+            names[place] = name
+        return csv_table(chunk, names, {name: kind for name, (_, kind) in self.found.items()})
 
 
-def whole(column: Any, missing: int = -1) -> npt.NDArray[np.int64]:
+def split_header(chunk: Chunk) -> tuple[list[str], Chunk]:
+    """Return the names in the first line of a file, and the rest."""
+    first, _, rest = chunk.data.partition(b"\n")
+    text = first.decode("utf-8-sig", errors="replace").strip()
+    try:
+        names = [name.strip() for name in next(csv.reader([text]), [])]
+    except csv.Error as error:
+        raise DataError(f"{chunk.where(0)}: expected the names of columns ({said(error)})") from error
+    return names, Chunk(chunk.path, rest, chunk.line + 1)
+
+
+def whole(column: Any, missing: int = -1) -> IntArray:
     """Return a column of whole numbers, ``missing`` where there is none."""
     filled = column.fill_null(missing) if column.null_count else column
-    numbers: npt.NDArray[np.int64] = one_piece(filled).to_numpy()
+    numbers: IntArray = one_piece(filled).to_numpy()
     return numbers
 
 
-def floats(column: Any) -> npt.NDArray[np.float64]:
+def floats(column: Any) -> FloatArray:
     """Return a column of numbers, NaN where there is none."""
-    numbers: npt.NDArray[np.float64] = one_piece(column).to_numpy(zero_copy_only=False)
+    numbers: FloatArray = one_piece(column).to_numpy(zero_copy_only=False)
     return numbers
 
 

@@ -1,7 +1,7 @@
-"""What is wrong with measured utilizations, how it is repaired, and how often that was done.
+"""Faults of measured utilizations, and their repair.
 
-Nothing is repaired in silence: every kind of fault has a name and a count, which the command line prints and the trace
-file keeps (``flexray.cleaning``).
+Every kind of fault has a name and a count, which the command line prints and the trace file holds
+(``flexray.cleaning``).
 
 Shapes: w = windows of one machine.
 """
@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from flexray.core.errors import DataError
-
-FloatArray = npt.NDArray[np.float64]
+from flexray.traces.files import BoolArray, FloatArray
 
 KINDS = {
     "nan": "values that are empty or not numbers",
@@ -35,7 +33,7 @@ KINDS = {
     "in_alloc": "rows of tasks inside an alloc, whose own row counts them",
     "beyond_limit": "rows of machines beyond --max-machines",
 }
-"""Kind -> what is counted. The first eight are always reported, the others where they occur."""
+"""Kinds of fault. The first eight are always reported, the others where they occur."""
 ALWAYS = tuple(KINDS)[:8]
 NO_FAULT = ("idle", "in_alloc")
 """Counted for information only: ``--strict`` lets them pass."""
@@ -43,31 +41,31 @@ NO_FAULT = ("idle", "in_alloc")
 
 @dataclass
 class Counts:
-    """Faults by kind, and where the first of each was found."""
+    """Faults by kind, and the place of the first of each."""
 
     number: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ALWAYS, 0))
     first: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, count: int, where: str = "") -> None:
-        """Count faults of a kind that ``KINDS`` knows."""
+        """Count faults of a kind in ``KINDS``."""
         if count:
             self.number[kind] = self.number.get(kind, 0) + int(count)
             if where:
                 self.first.setdefault(kind, where)
 
     def merge(self, other: Counts) -> None:
-        """Add what was counted elsewhere."""
+        """Add other counts."""
         for kind, count in other.number.items():
             self.add(kind, count, other.first.get(kind, ""))
 
     def refuse(self, source: str) -> None:
-        """Raise for a fault if there is one (``--strict``), preferably for one whose file and line are known.
+        """Refuse faults (``--strict``); one with a known file and line is named first.
 
         Args:
-            source: The file or files, for faults of which only the machine is known.
+            source: The file or files, for faults with a known machine only.
 
         Raises:
-            DataError: There is one.
+            DataError: There is a fault.
         """
         faults = [kind for kind, count in self.number.items() if count and kind not in NO_FAULT]
         for kind in sorted(faults, key=lambda kind: ": line " not in self.first.get(kind, "")):
@@ -78,14 +76,14 @@ class Counts:
 
 @dataclass(frozen=True)
 class Policy:
-    """How faults are repaired.
+    """The repair of faults.
 
     Args:
-        fill: What a window without a usable value gets: ``hold`` the value before it (the first value, at the start),
+        fill: For a window without a usable value: ``hold`` the value before it (the first value, at the start),
             ``zero``, or ``drop`` the whole machine.
         above_one: ``clip`` values above 1 to 1, ``fill`` them like missing ones, or ``refuse`` them.
         min_coverage: Machines with usable values in a smaller part of the windows are left out.
-        min_machines: So many machines have to be left.
+        min_machines: Least number of machines left.
     """
 
     fill: str = "hold"
@@ -97,16 +95,16 @@ class Policy:
 def clean(
     rows: Iterable[tuple[str, FloatArray]], policy: Policy, counts: Counts, source: str
 ) -> Iterator[tuple[str, FloatArray]]:
-    """Yield the machines that can be used, with a value in [0, 1] in every window.
+    """Yield the usable machines, with a value in [0, 1] in every window.
 
     Args:
         rows: Machine and values; NaN where a window has no usable value.
-        policy: What to do about faults.
-        counts: Is added to.
+        policy: The repair of faults.
+        counts: Faults are added to them.
         source: The file or files, for messages.
 
     Raises:
-        DataError: Fewer machines are left than asked for.
+        DataError: Fewer machines are left than ``policy.min_machines``.
     """
     seen = left = 0
     for name, value_w in rows:
@@ -122,22 +120,19 @@ def clean(
 
 def _clean(name: str, value_w: FloatArray, policy: Policy, counts: Counts) -> FloatArray | None:
     missing_w = np.isnan(value_w)
-    place = f"machine '{name}'"
-    if missing_w.all() or 1 - missing_w.mean() < policy.min_coverage:
-        counts.add("sparse", 1, place)
+    too_few = missing_w.all() or 1 - missing_w.mean() < policy.min_coverage
+    if too_few or (missing_w.any() and policy.fill == "drop"):
+        counts.add("sparse", 1, f"machine '{name}'")
         return None
     if missing_w.any():
-        if policy.fill == "drop":
-            counts.add("sparse", 1, place)
-            return None
         value_w = _filled(value_w, missing_w, policy.fill)
     if not value_w.any():
-        counts.add("all_zero", 1, place)
+        counts.add("all_zero", 1, f"machine '{name}'")
         return None
     return value_w
 
 
-def _filled(value_w: FloatArray, missing_w: npt.NDArray[np.bool_], fill: str) -> FloatArray:
+def _filled(value_w: FloatArray, missing_w: BoolArray, fill: str) -> FloatArray:
     if fill == "zero":
         return np.where(missing_w, 0.0, value_w)
     known_w = np.flatnonzero(~missing_w)
@@ -148,14 +143,14 @@ def _filled(value_w: FloatArray, missing_w: npt.NDArray[np.bool_], fill: str) ->
 
 def judge(
     value_n: FloatArray, policy: Policy, counts: Counts, place: Callable[[int], str]
-) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Find values that are no fraction; return the values, those above 1 cut if so wished, and which are unusable.
+) -> tuple[FloatArray, BoolArray]:
+    """Return the values, those above 1 cut to 1, and which of them are unusable.
 
     Args:
         value_n: Values as measured, as fractions.
-        policy: What to do about values above 1.
-        counts: Is added to.
-        place: Says where a value stands.
+        policy: Its ``above_one`` decides about values above 1.
+        counts: Faults are added to them.
+        place: Returns the place of a value.
 
     Raises:
         DataError: A value is above 1, and the policy is to refuse it.

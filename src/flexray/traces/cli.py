@@ -1,4 +1,4 @@
-"""The command line ``python -m flexray.traces``; every mistake ends in one line and status 2."""
+"""The command line ``python -m flexray.traces``; mistakes end in one line and status 2."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from rich.console import Console
 
 from flexray.core.commands import Parser, guarded
 from flexray.core.errors import ConfigError, near_match
+from flexray.core.seeds import generator
 from flexray.traces import reports
-from flexray.traces.arguments import COMMANDS, build_parser
+from flexray.traces.arguments import build_parser
+from flexray.traces.chunks import no_progress
 from flexray.traces.cleaning import Policy
-from flexray.traces.figures import DAY_S, figures
-from flexray.traces.formats.base import Request, no_progress
-from flexray.traces.reading import TraceInfo, read_trace, trace_info
+from flexray.traces.figures import DAY_S
+from flexray.traces.files import check_output
+from flexray.traces.formats.base import Request
+from flexray.traces.reading import read_trace, trace_info
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,13 +37,17 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 class _Parser(Parser):
-    """Tells mistakes in one line, with the nearest choice."""
+    """Names the nearest command to an unknown one."""
 
     def error(self, message: str) -> NoReturn:
         if "invalid choice" in message and "command" in message:
             word = message.split("'")[1]
-            raise ConfigError(f"unknown command '{word}'{near_match(word, COMMANDS)}")
+            raise ConfigError(f"unknown command '{word}'{near_match(word, RUN)}")
         super().error(message)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _import(options: argparse.Namespace, console: Console) -> None:
@@ -58,12 +65,10 @@ def _import(options: argparse.Namespace, console: Console) -> None:
         result = import_trace(options.format, request, options.output, options.source, options.strict)
     console.print(reports.cleaning_table(result.counts.number, result.counts.first, result.policy))
     if options.format == "google2019" and options.machine_events is None:
-        console.print(
-            "No --machine-events: every machine counts as capacity 1, the largest of the cell.", soft_wrap=True
-        )
+        _say(console, "No --machine-events: every machine counts as capacity 1, the largest of the cell.")
     days = result.length * result.step_s / DAY_S
     span = f"{result.machines:,} machines x {result.length:,} samples of {result.step_s:g} s ({days:.2f} days)"
-    console.print(f"{options.output}: {span}", markup=False, highlight=False, soft_wrap=True)
+    _say(console, f"{options.output}: {span}")
 
 
 @contextmanager
@@ -84,11 +89,10 @@ def _progress(total_bytes: int) -> Iterator[Callable[[int], None]]:
 def _describe(options: argparse.Namespace, console: Console) -> None:
     found = []
     for path in options.traces:
-        info = trace_info(path)
         trace = read_trace(path, options.machines)
-        found.append(reports.description(info, trace, figures(trace.cpu_mt, trace.step_s)))
+        found.append(reports.description(trace_info(path), trace))
         if options.each:
-            console.print(f"{path}:", markup=False, highlight=False)
+            _say(console, f"{path}:")
             console.print(reports.machine_table(trace))
     if options.json:
         print(json.dumps(dict(zip(options.traces, found, strict=True)), indent=1))
@@ -97,30 +101,26 @@ def _describe(options: argparse.Namespace, console: Console) -> None:
 
 
 def _plot(options: argparse.Namespace, console: Console) -> None:
-    from flexray.traces.plot import check_output, plot_trace
+    from flexray.traces.plot import SUFFIXES, plot_trace
 
-    check_output(options.output)
-    names = options.machines or _drawn(trace_info(options.trace), options.draw, options.seed)
+    check_output(options.output, SUFFIXES)
+    names = options.machines
+    if not names:
+        known = trace_info(options.trace).machines
+        drawn = generator(options.seed, "plot").choice(len(known), min(options.draw, len(known)), replace=False)
+        names = [known[m] for m in np.sort(drawn)]
     plot_trace(read_trace(options.trace, names), options.output, options.days)
-    console.print(f"{options.output}: {', '.join(names)}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _drawn(info: TraceInfo, count: int, seed: int) -> list[str]:
-    from flexray.core.seeds import generator
-
-    count = min(count, len(info.machines))
-    chosen = generator(seed, "plot").choice(len(info.machines), count, replace=False)
-    return [info.machines[m] for m in np.sort(chosen)]
+    _say(console, f"{options.output}: {', '.join(names)}")
 
 
 def _synthesize(options: argparse.Namespace, console: Console) -> None:
     from flexray.traces import synthesize as synthesis
-    from flexray.traces.native import TraceWriter
+    from flexray.traces.parquet import TraceWriter
 
     given = {name: getattr(options, name) for name in ("mean", "between", "within", "lag1", "daily")}
     if options.like is not None:
         model = read_trace(options.like)
-        wanted = synthesis.wanted_of(figures(model.cpu_mt, model.step_s))
+        wanted = synthesis.measure(model.cpu_mt, model.step_s)
         given = {key: value if value is not None else getattr(wanted, key) for key, value in given.items()}
     missing = [f"--{name}" for name, value in given.items() if value is None]
     if missing:
@@ -137,7 +137,7 @@ def _synthesize(options: argparse.Namespace, console: Console) -> None:
     writer.write(rows, f"synthetic, seed {options.seed}: {figures_text}", True, {})
     console.print(reports.wanted_table(wanted, got, name))
     text = f"{options.output}: {options.machines} machines x {length:,} samples of {options.step} s, synthetic"
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    _say(console, text)
 
 
 RUN: dict[str, Callable[[argparse.Namespace, Console], None]] = {

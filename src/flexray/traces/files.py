@@ -1,4 +1,4 @@
-"""Small files that hold a trace: CSV in two forms, NumPy matrices. They are read here, and checked by ``traces``.
+"""Readers of small trace files: CSV in two forms and NumPy matrices; ``reading`` checks what they return.
 
 * ``long``: CSV with the columns ``machine``, ``time`` (or ``time_s``), ``cpu``;
 * ``wide``: CSV with ``time`` (or ``time_s``) first, then one column per machine;
@@ -28,15 +28,17 @@ from flexray.core.files import check_file, open_array, said
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 STEP_S = 300.0
-"""How long a sample lasts where the file cannot say: a matrix, or one sample only."""
+"""Length of a sample where the file does not give one: a matrix, or a single sample."""
 TIMES = ("time", "time_s")
+BLOCK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One machine's samples in the order of the file, and the row of the file where each stands."""
+    """One machine's samples in the order of the file, and the row of the file of each."""
 
     time_t: npt.NDArray[Any]
     cpu_t: FloatArray
@@ -44,12 +46,23 @@ class Rows:
     label: str = "row {}"
 
     def place(self, t: int) -> str:
-        """Say where sample ``t`` stands; rows of a CSV count from its header, row 1."""
+        """Return the place of sample ``t``; rows of a CSV count from its header, row 1."""
         return self.label.format(self.row_t[t])
 
 
 class TraceFile(ABC):
-    """A file with a trace; opening it reads names only."""
+    """A trace file; opening it reads names only.
+
+    Attributes:
+        path: The file.
+        machines: Names, in the order of the file.
+        step_s: Seconds that one sample lasts.
+        declared_step_s: The same as the file's metadata gives it; None if it does not.
+        length: Samples per machine.
+        synthetic: Whether the values were generated.
+        source: Origin of the values.
+        cleaning: Repairs of the import, as kind -> count; empty if the file has none.
+    """
 
     synthetic = False
     declared_step_s: float | None = None
@@ -69,67 +82,24 @@ class TraceFile(ABC):
 
     @abstractmethod
     def rows(self, names: Iterable[str]) -> Iterator[tuple[str, Rows]]:
-        """Read the samples of the named machines, in any order."""
+        """Read the samples of the named machines."""
 
     def _check_names(self) -> None:
         twice = [name for name, count in Counter(self.machines).items() if count > 1]
         if twice:
             raise DataError(f"{self.path}: machine '{twice[0]}' occurs twice")
         if "" in self.machines:
-            raise DataError(
-                f"{self.path}: column {self.machines.index('') + 2}: expected the name of a machine, got none"
-            )
-        if not self.machines or not self.length:
+            column = self.machines.index("") + 2
+            raise DataError(f"{self.path}: column {column}: expected the name of a machine, got none")
+        if not self.machines:
             raise DataError(f"{self.path}: expected at least one machine and one sample, got none")
 
     def _set_grid(self, time_t: npt.NDArray[Any]) -> None:
-        self.length = len(time_t)
-        self.step_s = float(time_t[1] - time_t[0]) if len(time_t) > 1 else STEP_S
         self._check_names()
-
-
-def is_long(header: list[str]) -> bool:
-    """Say whether a header is that of a CSV with one row per machine and time."""
-    return {"machine", "cpu"} < set(header) and len(header) == 3 and len(set(header) & set(TIMES)) == 1
-
-
-def csv_header(path: Path) -> list[str]:
-    """Return the names of a CSV file's columns."""
-    with reading(path), path.open(newline="", encoding="utf-8-sig") as lines:
-        return [name.strip() for name in next(csv.reader(lines), [])]
-
-
-def complaint(text: str, header: Sequence[str]) -> str:
-    """Return what pyarrow says of a value in a CSV as what was expected in which column; anything else as it is."""
-    found = re.search(r"CSV column #(\d+): .*CSV conversion error to (\w+): invalid value '(.{0,80})", text)
-    if not found or int(found[1]) >= len(header):
-        return text
-    name, is_whole = header[int(found[1])], "int" in found[2]
-    what = "a whole number" if is_whole else "seconds, a number" if name in TIMES else "a number"
-    return f"{name}: expected {what}, got '{found[3].removesuffix(chr(39))}'"
-
-
-@contextmanager
-def reading(path: Path, header: Sequence[str] = ()) -> Iterator[None]:
-    """Turn what goes wrong while reading into one line that names the file, and column and row of a CSV's value."""
-    import pyarrow
-
-    check_file(path, "a trace")
-    try:
-        yield
-    except (OSError, EOFError, ValueError, MemoryError, csv.Error, pyarrow.ArrowException) as error:
-        if isinstance(error, DataError):
-            raise
-        row = re.search(r"Row #(\d+): ", str(error))
-        if row and (told := complaint(str(error), header)) != str(error):
-            raise DataError(f"{path}: row {row[1]}: {told}") from error
-        raise DataError(f"{path}: cannot be read: {said(error)}") from error
-
-
-def plain_floats(values: npt.NDArray[Any]) -> FloatArray:
-    """Return float64; from float32 to 7 decimals, so that 0.15 is 0.15 again and 20 (1 - 0.15) is 17, never 16."""
-    floats = np.asarray(values, np.float64)
-    return np.round(floats, 7) if values.dtype == np.float32 else floats
+        self.length = len(time_t)
+        if not self.length:
+            raise DataError(f"{self.path}: expected at least one machine and one sample, got none")
+        self.step_s = float(time_t[1] - time_t[0]) if len(time_t) > 1 else STEP_S
 
 
 class MatrixTrace(TraceFile):
@@ -142,15 +112,15 @@ class MatrixTrace(TraceFile):
             shape, kind = self._cpu_mt.shape, self._cpu_mt.dtype
             raise DataError(f"{path}: expected numbers of shape machines x time, got {kind} of shape {shape}")
         self.machines = tuple(f"machine_{m:03d}" for m in range(len(self._cpu_mt)))
-        self._set_grid(np.arange(self._cpu_mt.shape[1]) * int(STEP_S))
+        self._time_t = np.arange(self._cpu_mt.shape[1]) * int(STEP_S)
+        self._set_grid(self._time_t)
 
     def rows(self, names: Iterable[str]) -> Iterator[tuple[str, Rows]]:
         """Copy rows of the matrix."""
-        time_t = np.arange(self.length) * int(STEP_S)
         for name in names:
             m = self.places[name]
-            label = f"row {m + 1}, column {{}}"
-            yield name, Rows(time_t, plain_floats(self._cpu_mt[m]), np.arange(1, self.length + 1), label)
+            cpu_t, column_t = plain_floats(self._cpu_mt[m]), np.arange(1, self.length + 1)
+            yield name, Rows(self._time_t, cpu_t, column_t, f"row {m + 1}, column {{}}")
 
 
 class _CsvTrace(TraceFile):
@@ -160,18 +130,10 @@ class _CsvTrace(TraceFile):
         self._time = next(name for name in header if name in TIMES)
 
     def _read(self, columns: Iterable[str]) -> Any:
-        """Return a table of some columns: numbers, but for ``machine``."""
-        import pyarrow
-        from pyarrow import csv as arrow_csv
-
-        types = {name: pyarrow.string() if name == "machine" else pyarrow.float64() for name in columns}
-        options: dict[str, Any] = {
-            "read_options": arrow_csv.ReadOptions(column_names=self._header, skip_rows=1, use_threads=False),
-            "parse_options": arrow_csv.ParseOptions(ignore_empty_lines=False),
-            "convert_options": arrow_csv.ConvertOptions(include_columns=list(types), column_types=types),
-        }
+        """Return a table of some columns: texts under ``machine``, else numbers."""
+        kinds = {name: "string" if name == "machine" else "float64" for name in columns}
         with reading(self.path, self._header):
-            return arrow_csv.read_csv(self.path, **options)
+            return read_csv(self.path, self._header, kinds, skip_rows=1)
 
     def _times(self, table: Any) -> FloatArray:
         time_n: FloatArray = table[self._time].to_numpy()
@@ -187,7 +149,6 @@ class WideTrace(_CsvTrace):
     def __init__(self, path: Path, header: list[str]) -> None:
         super().__init__(path, header)
         self.machines = tuple(header[1:])
-        self.length = 1
         self._check_names()
         self._set_grid(self._times(self._read([self._time])))
 
@@ -205,25 +166,86 @@ class LongTrace(_CsvTrace):
 
     def __init__(self, path: Path, header: list[str]) -> None:
         super().__init__(path, header)
-        self._table = self._read(header)
-        codes = self._table["machine"].combine_chunks().dictionary_encode()
-        self.machines = tuple(codes.dictionary.to_pylist())
+        table = self._read(header)
+        codes = table["machine"].combine_chunks().dictionary_encode()
         code_n = codes.indices.to_numpy()
+        self.machines = tuple(codes.dictionary.to_pylist())
         if "" in self.machines:
             row = int(np.flatnonzero(code_n == self.machines.index(""))[0]) + 2
             raise DataError(f"{path}: row {row}: expected the name of a machine, got none")
-        self._order_n = np.argsort(code_n, kind="stable")
-        self._bounds = np.searchsorted(code_n[self._order_n], np.arange(len(self.machines) + 1))
-        self._time_n = self._times(self._table)
-        self._set_grid(self._time_n[self._rows_of(0)] if self.machines else self._time_n)
-
-    def _rows_of(self, m: int) -> IntArray:
-        rows: IntArray = self._order_n[self._bounds[m] : self._bounds[m + 1]]
-        return rows
+        order_n = np.argsort(code_n, kind="stable")
+        self._places = np.split(order_n, np.searchsorted(code_n[order_n], np.arange(1, len(self.machines))))
+        self._time_n, self._cpu_n = self._times(table), table["cpu"].to_numpy()
+        self._set_grid(self._time_n[self._places[0]])
 
     def rows(self, names: Iterable[str]) -> Iterator[tuple[str, Rows]]:
         """Pick the rows of the named machines."""
-        cpu_n = self._table["cpu"].to_numpy()
         for name in names:
-            rows_t = self._rows_of(self.places[name])
-            yield name, Rows(self._time_n[rows_t], cpu_n[rows_t], rows_t + 2)
+            n = self._places[self.places[name]]
+            yield name, Rows(self._time_n[n], self._cpu_n[n], n + 2)
+
+
+def is_long(header: list[str]) -> bool:
+    """Whether a header is that of a CSV with one row per machine and time."""
+    return {"machine", "cpu"} < set(header) and len(header) == 3 and len(set(header) & set(TIMES)) == 1
+
+
+def csv_header(path: Path) -> list[str]:
+    """Return the names of a CSV file's columns."""
+    with reading(path), path.open(newline="", encoding="utf-8-sig") as lines:
+        return [name.strip() for name in next(csv.reader(lines), [])]
+
+
+def read_csv(source: Any, names: Sequence[str], kinds: Mapping[str, str], skip_rows: int = 0) -> Any:
+    """Return a pyarrow table of the columns in ``kinds`` (name -> type) of a CSV whose columns are ``names``."""
+    import pyarrow
+    from pyarrow import csv as arrow
+
+    types = {name: pyarrow.type_for_alias(kind) for name, kind in kinds.items()}
+    return arrow.read_csv(
+        source,
+        arrow.ReadOptions(column_names=names, skip_rows=skip_rows, use_threads=False, block_size=BLOCK_BYTES),
+        arrow.ParseOptions(ignore_empty_lines=False),
+        arrow.ConvertOptions(include_columns=list(types), column_types=types),
+    )
+
+
+def complaint(text: str, header: Sequence[str]) -> str:
+    """Return pyarrow's message about a value of a CSV as the column and what it expects; others as they are."""
+    found = re.search(r"CSV column #(\d+): .*CSV conversion error to (\w+): invalid value '(.{0,80})", text)
+    if not found or int(found[1]) >= len(header):
+        return text
+    name, is_whole = header[int(found[1])], "int" in found[2]
+    what = "a whole number" if is_whole else "seconds, a number" if name in TIMES else "a number"
+    return f"{name}: expected {what}, got '{found[3].removesuffix(chr(39))}'"
+
+
+@contextmanager
+def reading(path: Path, header: Sequence[str] = ()) -> Iterator[None]:
+    """Turn errors of reading into one line that names the file, and column and row of a CSV's value."""
+    import pyarrow
+
+    check_file(path, "a trace")
+    try:
+        yield
+    except (OSError, EOFError, ValueError, MemoryError, csv.Error, pyarrow.ArrowException) as error:
+        if isinstance(error, DataError):
+            raise
+        row = re.search(r"Row #(\d+): ", str(error))
+        if row and (told := complaint(str(error), header)) != str(error):
+            raise DataError(f"{path}: row {row[1]}: {told}") from error
+        raise DataError(f"{path}: cannot be read: {said(error)}") from error
+
+
+def check_output(path: Path, suffixes: Sequence[str]) -> None:
+    """Refuse a name with another suffix, or in a folder that does not exist."""
+    if path.suffix not in suffixes:
+        raise DataError(f"{path}: expected a name that ends in {' or '.join(suffixes)}")
+    if not path.parent.is_dir():
+        raise DataError(f"{path}: no such folder")
+
+
+def plain_floats(values: npt.NDArray[Any]) -> FloatArray:
+    """Return float64; from float32 to 7 decimals, so that 0.15 is 0.15 again and 20 (1 - 0.15) is 17, never 16."""
+    floats = np.asarray(values, np.float64)
+    return np.round(floats, 7) if values.dtype == np.float32 else floats

@@ -1,4 +1,4 @@
-"""Sums per machine and window in bounded memory: only the tiles that hold samples exist, however many rows there are.
+"""Sums per machine and window in bounded memory: only tiles that hold samples exist.
 
 Shapes: n = values added at once, w = windows from the first to the last that holds a value.
 """
@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.core.errors import DataError
+from flexray.traces.files import BoolArray, FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 S = TypeVar("S", bound=np.generic)
 
 HEIGHT, WIDTH = 4096, 512
@@ -52,8 +51,8 @@ class Grid:
             found = [self._numbers.get(name, -1) for name in names]
         return np.array(found, np.int64)
 
-    def add(self, machine_n: IntArray, window_n: IntArray, value_n: FloatArray, bad_n: npt.NDArray[np.bool_]) -> None:
-        """Add values to their windows; a bad value only leaves a mark."""
+    def add(self, machine_n: IntArray, window_n: IntArray, value_n: FloatArray, bad_n: BoolArray) -> None:
+        """Add values to their windows; a bad value sets a mark only."""
         if not len(machine_n):
             return
         self.first, self.last = min(self.first, int(window_n.min())), max(self.last, int(window_n.max()))
@@ -66,7 +65,7 @@ class Grid:
             here_n = np.flatnonzero(tile_n == tile)
             self._add((tile >> 32, tile & 0xFFFFFFFF), place_n[here_n], value_n[here_n], bad_n[here_n])
 
-    def _add(self, key: tuple[int, int], place_n: IntArray, value_n: FloatArray, bad_n: npt.NDArray[np.bool_]) -> None:
+    def _add(self, key: tuple[int, int], place_n: IntArray, value_n: FloatArray, bad_n: BoolArray) -> None:
         if key not in self._sums:
             self._sums[key] = np.zeros(HEIGHT * WIDTH)
             self._marks[key] = np.zeros(HEIGHT * WIDTH, np.uint8)
@@ -83,20 +82,18 @@ class Grid:
 
     def rows(self) -> Iterator[tuple[str, FloatArray, npt.NDArray[np.uint8]]]:
         """Yield per machine, by name, its sums (means, if counting) and marks: 0, or VALID and BAD combined."""
-        order = sorted(range(len(self.names)), key=lambda m: self.names[m])
-        for m in order:
+        for m in sorted(range(len(self.names)), key=lambda m: self.names[m]):
             sum_w, mark_w = self._line(self._sums, m), self._line(self._marks, m)
             if self._counting:
                 sum_w = sum_w / np.maximum(self._line(self._counts, m), 1)
             yield self.names[m], sum_w, mark_w
 
-    def touched(self) -> npt.NDArray[np.bool_]:
-        """Say for each window whether any machine has a value there, good or bad."""
+    def touched(self) -> BoolArray:
+        """Return for each window whether any machine has a value there, good or bad."""
         touched_w = np.zeros(self.last - self.first + 1, bool)
         for (_, block), marks in self._marks.items():
-            low, high = max(self.first, block * WIDTH), min(self.last + 1, (block + 1) * WIDTH)
-            any_w = marks.reshape(HEIGHT, WIDTH).max(axis=0) > 0
-            touched_w[low - self.first : high - self.first] |= any_w[low - block * WIDTH : high - block * WIDTH]
+            here, there = self._common(block)
+            touched_w[here] |= marks.reshape(HEIGHT, WIDTH).max(axis=0)[there] > 0
         return touched_w
 
     def _line(self, tiles: dict[tuple[int, int], npt.NDArray[S]], m: int) -> npt.NDArray[S]:
@@ -104,7 +101,11 @@ class Grid:
         for block in range(self.first // WIDTH, self.last // WIDTH + 1):
             tile = tiles.get((m // HEIGHT, block))
             if tile is not None:
-                low, high = max(self.first, block * WIDTH), min(self.last + 1, (block + 1) * WIDTH)
-                row = tile.reshape(HEIGHT, WIDTH)[m % HEIGHT]
-                line_w[low - self.first : high - self.first] = row[low - block * WIDTH : high - block * WIDTH]
+                here, there = self._common(block)
+                line_w[here] = tile.reshape(HEIGHT, WIDTH)[m % HEIGHT][there]
         return line_w
+
+    def _common(self, block: int) -> tuple[slice, slice]:
+        """Return the windows that all windows and a block of tiles have in common, as places in either."""
+        low, high = max(self.first, block * WIDTH), min(self.last + 1, (block + 1) * WIDTH)
+        return slice(low - self.first, high - self.first), slice(low - block * WIDTH, high - block * WIDTH)

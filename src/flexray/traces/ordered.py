@@ -1,83 +1,65 @@
 """Iterators that run ahead in threads and are consumed in order, so that no result depends on which ends first.
 
-zlib, pyarrow and most of NumPy release Python's global lock, so threads keep several cores busy on one set of sums.
+zlib, pyarrow and most of NumPy release Python's global lock, so threads occupy several cores.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from threading import Condition, Thread
+from queue import SimpleQueue
+from threading import Semaphore, Thread
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-
-
-class _Ended:
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
 
 
 class _Ahead(Generic[T]):
     """One iterator in a thread of its own, at most ``depth`` items ahead."""
 
     def __init__(self, job: Callable[[], Iterator[T]], depth: int) -> None:
-        self._job, self._depth = job, depth
-        self._items: deque[T | _Ended] = deque()
-        self._changed = Condition()
+        self._items: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
+        self._room = Semaphore(depth)
         self._closed = False
-        self._thread = Thread(target=self._run, daemon=True)
+        self._thread = Thread(target=self._run, args=(job,), daemon=True)
         self._thread.start()
 
-    def _run(self) -> None:
-        error: BaseException | None = None
+    def _run(self, job: Callable[[], Iterator[T]]) -> None:
+        """Put the items, each in a tuple, and then the error or None."""
         items: Iterator[T] | None = None
         try:
-            items = self._job()
-            for item in items:
-                if not self._put(item):
-                    return
-        except BaseException as raised:  # noqa: BLE001 - raised again where the items are consumed
-            error = raised
+            for item in (items := job()):
+                self._room.acquire()
+                if self._closed:
+                    break
+                self._items.put((item,))
+            self._items.put(None)
+        except BaseException as error:  # noqa: BLE001 - raised again where the items are consumed
+            self._items.put(error)
         finally:
-            close = getattr(items, "close", None)
-            if close is not None:
+            if (close := getattr(items, "close", None)) is not None:
                 close()
-        self._put(_Ended(error), last=True)
-
-    def _put(self, item: T | _Ended, last: bool = False) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: last or self._closed or len(self._items) < self._depth)
-            self._items.append(item)
-            self._changed.notify_all()
-            return not self._closed
 
     def __iter__(self) -> Iterator[T]:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._items)
-                item = self._items.popleft()
-                self._changed.notify_all()
-            if isinstance(item, _Ended):
-                if item.error is not None:
-                    raise item.error
-                return
-            yield item
+        while isinstance(found := self._items.get(), tuple):
+            self._room.release()
+            yield found[0]
+        if found is not None:
+            raise found
 
     def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self._closed = True
+        self._room.release()
         self._thread.join()
 
 
 def in_order(jobs: Sequence[Callable[[], Iterator[T]]], workers: int, depth: int) -> Iterator[T]:
-    """Yield the items of all jobs, job after job, while the next ``workers`` - 1 jobs already run ahead.
+    """Yield the items of all jobs, job after job, while the next ``workers`` - 1 jobs run ahead.
 
     Args:
         jobs: Each returns an iterator; it runs in a thread.
-        workers: So many jobs run at once.
-        depth: So many items of a job wait at most until they are consumed.
+        workers: How many jobs run at once.
+        depth: How many items of a job may wait to be consumed.
     """
     running: deque[_Ahead[T]] = deque()
     waiting = deque(jobs)

@@ -1,12 +1,11 @@
-"""Draws utilization over time, as the paper's figure of four machines does."""
+"""Plots of utilization over time, like the paper's figure of four machines."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flexray.core.errors import DataError
-from flexray.core.legends import legend_below, wrap_title
+from flexray.core.legends import legend_below, save_figure, wrap_title
 from flexray.traces.figures import DAY_S
 from flexray.traces.reading import Trace
 
@@ -15,19 +14,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".svg")
 COLOURS, STYLES = 10, ("-", "--", ":", "-.")
-"""A machine has one of matplotlib's ten colours; every ten another style."""
-
-
-def check_output(path: Path) -> None:
-    """Refuse names of other than pictures, and folders that do not exist.
-
-    Raises:
-        DataError: The name ends otherwise, or its folder does not exist.
-    """
-    if path.suffix not in SUFFIXES:
-        raise DataError(f"{path}: expected a name that ends in {' or '.join(SUFFIXES)}")
-    if not path.parent.is_dir():
-        raise DataError(f"{path}: no such folder")
+"""Machines take matplotlib's ten colours in turn; every ten machines the next style."""
 
 
 def plot_trace(trace: Trace, path: Path, days: float | None = None) -> None:
@@ -35,20 +22,16 @@ def plot_trace(trace: Trace, path: Path, days: float | None = None) -> None:
 
     Args:
         trace: The machines to draw.
-        path: Where; the suffix says which.
-        days: Draw so much from the start only.
+        path: Where; the suffix gives the format.
+        days: Draw only the first days.
 
     Raises:
         DataError: The file cannot be written.
     """
     import matplotlib
 
-    check_output(path)
     with matplotlib.rc_context({"svg.hashsalt": "flexray"}):
-        try:
-            draw_trace(trace, days).savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-        except OSError as error:
-            raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
+        save_figure(draw_trace(trace, days), path, 150, {"Date": None} if path.suffix == ".svg" else None)
 
 
 def draw_trace(trace: Trace, days: float | None = None) -> Figure:

@@ -1,7 +1,7 @@
-"""Traces: the CPU utilization of machines over time, found by name or path and checked before anyone uses them.
+"""Traces, the CPU utilization of machines over time: found by name or path, read and checked.
 
-Nothing is repaired here: a value that is missing, negative or above 1, or a time that is out of step, is refused with
-its file, machine and row. ``python -m flexray.traces import`` repairs, and reports what it repaired.
+A value that is missing, negative or above 1, or a time that is out of step, is refused with its file, machine and row;
+``python -m flexray.traces import`` repairs them.
 
 Shapes: m = machines, t = samples.
 """
@@ -9,12 +9,11 @@ Shapes: m = machines, t = samples.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from flexray.core.errors import DataError, near_match
 from flexray.core.files import check_file, shipped_folder
@@ -33,7 +32,7 @@ from flexray.traces.parquet import ParquetTrace
 
 TRACE_SUFFIXES = (".parquet", ".csv", ".npy")
 FEW = 20
-"""So many machine names are still listed in a message."""
+"""Most machine names that a message lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ class Trace:
         step_s: Seconds that one sample lasts.
         cpu_mt: Utilizations in [0, 1] as float64, read-only.
         synthetic: Whether the values were generated.
-        source: Where the values come from, for logs.
+        source: Origin of the values, for logs.
     """
 
     machines: tuple[str, ...]
@@ -53,29 +52,6 @@ class Trace:
     cpu_mt: FloatArray
     synthetic: bool
     source: str
-
-
-@dataclass(frozen=True)
-class TraceInfo:
-    """What a trace file says about itself; see ``Trace``.
-
-    Args:
-        path: The file.
-        machines: Names, in the order of the file.
-        step_s: Seconds that one sample lasts.
-        length: Samples per machine.
-        synthetic: Whether the values were generated.
-        source: Where the values come from.
-        cleaning: What importing repaired, as kind -> count; empty if the file does not say.
-    """
-
-    path: Path
-    machines: tuple[str, ...]
-    step_s: float
-    length: int
-    synthetic: bool
-    source: str
-    cleaning: Mapping[str, int]
 
 
 def read_trace(path: str | Path, machines: Sequence[str] | None = None) -> Trace:
@@ -89,7 +65,7 @@ def read_trace(path: str | Path, machines: Sequence[str] | None = None) -> Trace
     Raises:
         DataError: The file or a machine does not exist, or a value cannot be used as it is.
     """
-    file = open_trace(find_trace(path))
+    file = trace_info(path)
     machines = [machines] if isinstance(machines, str) else machines
     names = tuple(file.machines if machines is None else map(str, machines))
     for name in names:
@@ -110,16 +86,13 @@ def read_trace(path: str | Path, machines: Sequence[str] | None = None) -> Trace
     return Trace(names, step_s, cpu_mt, file.synthetic, file.source)
 
 
-def trace_info(path: str | Path) -> TraceInfo:
-    """Return names, step and length of a trace without reading its values."""
-    file = open_trace(find_trace(path))
-    return TraceInfo(
-        file.path, file.machines, file.step_s, file.length, file.synthetic, file.source, dict(file.cleaning)
-    )
+def trace_info(path: str | Path) -> TraceFile:
+    """Return a trace's reader, which knows names, step and length; see :func:`read_trace` for ``path``."""
+    return open_trace(find_trace(path))
 
 
 def shipped_traces() -> dict[str, Path]:
-    """Return the traces that come with flexray, by bare name, from an installed package or the source tree."""
+    """Return the traces that come with flexray, by bare name."""
     files = sorted(shipped_folder("traces", "traces_data").glob("*"))
     return {path.stem: path for path in files if path.suffix in TRACE_SUFFIXES}
 
@@ -136,7 +109,7 @@ def find_trace(path: str | Path) -> Path:
         hint = near_match(str(path), shipped) if given.name == str(path) and given.suffix not in TRACE_SUFFIXES else ""
         raise DataError(f"{path}: no such trace file{hint}") from None
     except (OSError, ValueError):
-        pass  # why it cannot be asked for, the check says
+        pass  # check_file names the reason
     check_file(given, "a trace file")
     return given
 
@@ -159,7 +132,7 @@ def open_trace(path: Path) -> TraceFile:
 
 
 def _check_times(file: TraceFile, name: str, rows: Rows, grid: tuple[int, float] | None) -> tuple[int, float]:
-    """Refuse times that do not go 0, step, 2 step, ... or differ from the other machines'; return length and step."""
+    """Refuse times other than 0, step, 2 step, ..., or than those of other machines; return length and step."""
     time_t = rows.time_t
     if time_t[0] != 0:
         raise _fault(file, name, rows, 0, f"time {time_t[0]:g}; expected the first time to be 0")
@@ -176,21 +149,15 @@ def _check_times(file: TraceFile, name: str, rows: Rows, grid: tuple[int, float]
         t = int(unequal[0]) + 1
         raise _fault(file, name, rows, t, f"a step of {steps_t[t - 1]:g} s; expected {step_s:g} s as before (a gap?)")
     if grid is not None and grid != (len(time_t), step_s):
-        expected = f"{grid[0]} samples, {grid[1]:g} s apart, as the other machines have"
-        raise _fault(
-            file, name, rows, len(time_t) - 1, f"{len(time_t)} samples, {step_s:g} s apart; expected {expected}"
-        )
+        what = f"{len(time_t)} samples, {step_s:g} s apart; expected {grid[0]} samples, {grid[1]:g} s apart"
+        raise _fault(file, name, rows, len(time_t) - 1, f"{what}, as the other machines have")
     return len(time_t), step_s
 
 
 def _check_values(file: TraceFile, name: str, rows: Rows) -> None:
     cpu_t = rows.cpu_t
-    faults: tuple[tuple[npt.NDArray[np.bool_], str], ...] = (
-        (~np.isfinite(cpu_t), "not a number"),
-        (cpu_t < 0, "negative"),
-        (cpu_t > 1, "above 1"),
-    )
-    for bad_t, what in faults:
+    faults = {"not a number": ~np.isfinite(cpu_t), "negative": cpu_t < 0, "above 1": cpu_t > 1}
+    for what, bad_t in faults.items():
         if bad_t.any():
             t = int(np.flatnonzero(bad_t)[0])
             hint = " (per cent? import it with --unit percent)" if what == "above 1" else ""

@@ -1,31 +1,30 @@
 """Files of named fields as batches of rows, in bounded memory: JSON lines, CSV with a header, Parquet.
 
-Which of them a file is, its first bytes tell. A nested field is named ``average_usage.cpus``; it is found nested,
-flattened (``average_usage.cpus`` or ``average_usage_cpus``), or inside a text column ``average_usage``.
+The first bytes of a file tell its kind. A nested field is named ``average_usage.cpus``; it is found nested, flattened
+(``average_usage.cpus`` or ``average_usage_cpus``), or inside a text column ``average_usage``.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flexray.core.errors import DataError
 from flexray.core.files import check_file, said
-from flexray.traces.chunks import CHUNK_BYTES, Chunk, Progress, chunks, parsing
+from flexray.traces.chunks import Chunk, Progress, chunks, csv_table, one_piece, parsing, split_header
+from flexray.traces.files import BLOCK_BYTES, FloatArray, IntArray
 
 ROWS = 1 << 18
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field to read: its name, what it is read as (``int64``, ``float64``, ``string``) and whether it may lack."""
+    """A field to read: its name, its type (``int64``, ``float64``, ``string``) and whether it may lack."""
 
     name: str
     kind: str
@@ -46,6 +45,14 @@ class Field:
         """The name inside that column."""
         return self.name.partition(".")[2]
 
+    def column(self, names: Sequence[str]) -> str | None:
+        """Return the column of a file that holds the field; None if it lacks."""
+        return next((name for name in (*self.flat, self.outer) if name in names), None)
+
+
+Found = Mapping[Field, str | None]
+"""Field -> the column that holds it."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -56,23 +63,23 @@ class Batch:
     size: int
 
     def has(self, name: str) -> bool:
-        """Say whether the file has a field."""
+        """Whether the file has a field."""
         return self.columns[name] is not None
 
-    def whole(self, name: str, missing: int = -1) -> npt.NDArray[np.int64]:
+    def whole(self, name: str, missing: int = -1) -> IntArray:
         """Return whole numbers, also from texts; ``missing`` where there is none."""
         column = self._cast(name, "int64")
         if column is None:
             return np.full(self.size, missing, np.int64)
-        numbers: npt.NDArray[np.int64] = column.fill_null(missing).to_numpy(zero_copy_only=False)
+        numbers: IntArray = column.fill_null(missing).to_numpy(zero_copy_only=False)
         return numbers
 
-    def floats(self, name: str) -> npt.NDArray[np.float64]:
+    def floats(self, name: str) -> FloatArray:
         """Return numbers, also from texts; NaN where there is none."""
         column = self._cast(name, "float64")
         if column is None:
             return np.full(self.size, np.nan)
-        numbers: npt.NDArray[np.float64] = column.to_numpy(zero_copy_only=False)
+        numbers: FloatArray = column.to_numpy(zero_copy_only=False)
         return numbers
 
     def strings(self, name: str) -> list[str | None]:
@@ -126,32 +133,6 @@ def batches(path: Path, fields: Sequence[Field], progress: Progress | None = Non
             yield _csv_batch(chunk, fields, header) if header else _json_batch(chunk, fields)
 
 
-def split_header(chunk: Chunk) -> tuple[list[str], Chunk]:
-    """Return the names in the first line of a file, and the rest."""
-    first, _, rest = chunk.data.partition(b"\n")
-    text = first.decode("utf-8-sig", errors="replace").strip()
-    try:
-        names = [name.strip() for name in next(csv.reader([text]), [])]
-    except csv.Error as error:
-        raise DataError(f"{chunk.where(0)}: expected the names of columns ({said(error)})") from error
-    return names, Chunk(chunk.path, rest, chunk.line + 1)
-
-
-def csv_table(chunk: Chunk, header: Sequence[str], kinds: dict[str, str]) -> Any:
-    """Return a table of the columns in ``kinds``; every row must have as many fields as the header."""
-    import pyarrow
-    from pyarrow import csv as arrow_csv
-
-    types = {name: pyarrow.type_for_alias(kind) for name, kind in kinds.items()}
-    with parsing(chunk, header):
-        return arrow_csv.read_csv(
-            pyarrow.BufferReader(chunk.data),
-            read_options=arrow_csv.ReadOptions(use_threads=False, column_names=header, block_size=2 * CHUNK_BYTES),
-            parse_options=arrow_csv.ParseOptions(ignore_empty_lines=False),
-            convert_options=arrow_csv.ConvertOptions(include_columns=list(types), column_types=types),
-        )
-
-
 def _starts_with(path: Path, magic: bytes) -> bool:
     check_file(path)
     try:
@@ -163,29 +144,37 @@ def _starts_with(path: Path, magic: bytes) -> bool:
 
 def _check(path: Path, fields: Sequence[Field], names: Sequence[str]) -> None:
     for field in fields:
-        if not field.optional and not {*field.flat, field.outer} & set(names):
+        if not field.optional and not field.column(names):
             shown = ", ".join(names)[:200]
             raise DataError(f"{path}: expected a field '{field.name}', got {shown or 'none'}")
 
 
-def _column(field: Field, names: Sequence[str]) -> str | None:
-    return next((name for name in (*field.flat, field.outer) if name in names), None)
+def _batch(chunk: Chunk, table: Any, found: Found, inner: Callable[[Any, Field], Any]) -> Batch:
+    """Return a batch of a table's columns; ``inner`` takes a nested field out of its column."""
+    columns: dict[str, Any] = {}
+    for field, name in found.items():
+        column = one_piece(table[name]) if name else None
+        columns[field.name] = column if name in (*field.flat, None) else inner(column, field)
+    return Batch(chunk, columns, len(table))
+
+
+def _member(column: Any, field: Field) -> Any:
+    from pyarrow import compute
+
+    return compute.struct_field(column, field.inner)
 
 
 def _csv_batch(chunk: Chunk, fields: Sequence[Field], header: list[str]) -> Batch:
+    found = {field: field.column(header) for field in fields}
+    kinds = {name: field.kind if name in field.flat else "string" for field, name in found.items() if name}
+    return _batch(chunk, csv_table(chunk, header, kinds), found, _in_text)
+
+
+def _in_text(column: Any, field: Field) -> Any:
     from pyarrow import compute
 
-    found = {field: _column(field, header) for field in fields}
-    kinds = {name: field.kind if name in field.flat else "string" for field, name in found.items() if name}
-    table = csv_table(chunk, header, kinds)
-    columns: dict[str, Any] = {}
-    for field, name in found.items():
-        column = table[name].combine_chunks() if name else None
-        if name and name not in field.flat:
-            pattern = rf"""['"]?{re.escape(field.inner)}['"]?\s*[:=]\s*(?P<value>[-+0-9.eE]+)"""
-            column = compute.struct_field(compute.extract_regex(column, pattern), "value")
-        columns[field.name] = column
-    return Batch(chunk, columns, len(table))
+    pattern = rf"""['"]?{re.escape(field.inner)}['"]?\s*[:=]\s*(?P<value>[-+0-9.eE]+)"""
+    return compute.struct_field(compute.extract_regex(column, pattern), "value")
 
 
 def _json_names(data: bytes) -> list[str]:
@@ -193,61 +182,47 @@ def _json_names(data: bytes) -> list[str]:
     return [name.decode() for name in dict.fromkeys(re.findall(rb'"([A-Za-z0-9_.]+)"\s*:', data[: 1 << 20]))]
 
 
+def _has(data: bytes, name: str, quote: bytes = b"") -> bool:
+    """Whether a member of this name, with a value that starts with ``quote``, is in JSON lines."""
+    return re.search(rb'"%s"\s*:\s*%s' % (re.escape(name).encode(), quote), data) is not None
+
+
 def _json_batch(chunk: Chunk, fields: Sequence[Field]) -> Batch:
     import pyarrow
-    from pyarrow import compute, json
+    from pyarrow import json
 
-    found: dict[Field, str | None] = {}
+    names = [name for field in fields for name in (*field.flat, field.outer) if _has(chunk.data, name)]
+    found = {field: field.column(names) for field in fields}
     schema: list[tuple[str, Any]] = []
-    for field in fields:
-        name = next((name for name in (*field.flat, field.outer) if _is_member(chunk.data, name)), None)
-        found[field] = name
+    for field, name in found.items():
         if name is None:
             continue
         inner = field.inner if name not in field.flat else ""
-        quoted = re.search(rb'"%s"\s*:\s*"' % re.escape(inner or name).encode(), chunk.data) is not None
-        kind = pyarrow.string() if quoted else pyarrow.type_for_alias(field.kind)
-        if not quoted and field.kind == "string":
-            kind = pyarrow.int64()
-        schema.append((name, pyarrow.struct([(inner, kind)]) if inner else kind))
-    options = json.ParseOptions(explicit_schema=pyarrow.schema(schema), unexpected_field_behavior="ignore")
+        kind = "string" if _has(chunk.data, inner or name, b'"') else "int64" if field.kind == "string" else field.kind
+        arrow_type = pyarrow.type_for_alias(kind)
+        schema.append((name, pyarrow.struct([(inner, arrow_type)]) if inner else arrow_type))
     with parsing(chunk):
         table = json.read_json(
             pyarrow.BufferReader(chunk.data),
-            read_options=json.ReadOptions(use_threads=False, block_size=2 * CHUNK_BYTES),
-            parse_options=options,
+            json.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+            json.ParseOptions(explicit_schema=pyarrow.schema(schema), unexpected_field_behavior="ignore"),
         )
-    columns: dict[str, Any] = {}
-    for field, name in found.items():
-        column = table[name].combine_chunks() if name else None
-        columns[field.name] = column if name in (*field.flat, None) else compute.struct_field(column, field.inner)
-    return Batch(chunk, columns, len(table))
-
-
-def _is_member(data: bytes, name: str) -> bool:
-    return re.search(rb'"%s"\s*:' % re.escape(name).encode(), data) is not None
+    return _batch(chunk, table, found, _member)
 
 
 def _parquet(path: Path, fields: Sequence[Field], progress: Progress | None) -> Iterator[Batch]:
     import pyarrow
-    from pyarrow import compute
     from pyarrow.parquet import ParquetFile
 
     try:
         file = ParquetFile(path)
         names = file.schema_arrow.names
         _check(path, fields, names)
-        found = {field: _column(field, names) for field in fields}
+        found = {field: field.column(names) for field in fields}
         wanted = [name if name in field.flat else field.name for field, name in found.items() if name]
         row = 1
         for record in file.iter_batches(ROWS, columns=wanted, use_threads=False):
-            columns: dict[str, Any] = {}
-            for field, name in found.items():
-                column = record[name] if name else None
-                columns[field.name] = (
-                    column if name in (*field.flat, None) else compute.struct_field(column, field.inner)
-                )
-            yield Batch(Chunk(path, b"", row, "row"), columns, len(record))
+            yield _batch(Chunk(path, b"", row, "row"), pyarrow.Table.from_batches([record]), found, _member)
             row += len(record)
     except pyarrow.ArrowException as error:
         raise DataError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error

@@ -1,4 +1,4 @@
-"""What the command line prints: figures of traces side by side, and the account of an import."""
+"""Tables of the command line: figures of traces side by side, and the repairs of an import."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from flexray.traces.cleaning import ALWAYS, KINDS, NO_FAULT, Policy
-from flexray.traces.figures import DAY_S, QUANTILES, Figures, figures
-from flexray.traces.reading import Trace, TraceInfo
+from flexray.traces.figures import DAY_S, LABELS, QUANTILES, figures
+from flexray.traces.files import TraceFile
+from flexray.traces.reading import Trace
 from flexray.traces.synthesize import Wanted
 
 NOT_KNOWN = "-"
 
 
-def description(info: TraceInfo, trace: Trace, found: Figures) -> dict[str, Any]:
-    """Return what ``describe --json`` prints."""
-    numbers = asdict(found)
-    numbers["quantiles"] = {f"{q:g}": value for q, value in zip(QUANTILES, found.quantiles, strict=True)}
+def description(file: TraceFile, trace: Trace) -> dict[str, Any]:
+    """Return the JSON of ``describe``."""
+    numbers = asdict(figures(trace.cpu_mt, trace.step_s))
+    numbers["quantiles"] = {f"{q:g}": value for q, value in zip(QUANTILES, numbers["quantiles"], strict=True)}
     return {
         "machines": len(trace.machines),
         "samples": trace.cpu_mt.shape[1],
@@ -29,7 +30,7 @@ def description(info: TraceInfo, trace: Trace, found: Figures) -> dict[str, Any]
         "span_days": trace.cpu_mt.shape[1] * trace.step_s / DAY_S,
         "synthetic": trace.synthetic,
         "source": trace.source,
-        "cleaning": dict(info.cleaning),
+        "cleaning": dict(file.cleaning),
         **numbers,
     }
 
@@ -46,12 +47,7 @@ def describe_table(names: Sequence[str], descriptions: Sequence[Mapping[str, Any
         ("step (s)", [f"{d['step_s']:g}" for d in descriptions]),
         ("span (days)", [f"{d['span_days']:.2f}" for d in descriptions]),
         ("synthetic", ["yes" if d["synthetic"] else "no" for d in descriptions]),
-        ("mean utilization", [number(d["mean"]) for d in descriptions]),
-        ("spread between machines (sd of means)", [number(d["between"]) for d in descriptions]),
-        ("spread within a machine (mean sd)", [number(d["within"]) for d in descriptions]),
-        ("autocorrelation, one step", [number(d["lag1"]) for d in descriptions]),
-        ("autocorrelation, one hour", [number(d["hourly"]) for d in descriptions]),
-        ("autocorrelation, one day", [number(d["daily"]) for d in descriptions]),
+        *((label, [number(d[key]) for d in descriptions]) for key, label in LABELS.items()),
         ("lowest", [number(d["minimum"]) for d in descriptions]),
         *((f"{q:.0%} quantile", [number(d["quantiles"][f"{q:g}"]) for d in descriptions]) for q in QUANTILES),
         ("highest", [number(d["maximum"]) for d in descriptions]),
@@ -76,7 +72,7 @@ def machine_table(trace: Trace) -> Table:
 
 
 def cleaning_table(counts: Mapping[str, int], first: Mapping[str, str], policy: Policy) -> Table:
-    """Return the account of an import: what was found, how often, what was done, and where it was first."""
+    """Return a table of an import's faults: their counts, their repairs, the place of the first."""
     done = {
         "nan": _filling(policy),
         "negative": _filling(policy),
@@ -105,15 +101,8 @@ def wanted_table(wanted: Wanted, got: Wanted, name: str) -> Table:
     table = Table("", box=box.SIMPLE_HEAD)
     table.add_column(escape(name), justify="right")
     table.add_column("synthetic", justify="right")
-    labels = {
-        "mean": "mean utilization",
-        "between": "spread between machines (sd of means)",
-        "within": "spread within a machine (mean sd)",
-        "lag1": "autocorrelation, one step",
-        "daily": "autocorrelation, one day",
-    }
-    for key, label in labels.items():
-        table.add_row(label, number(getattr(wanted, key)), number(getattr(got, key)))
+    for key, value in asdict(wanted).items():
+        table.add_row(LABELS[key], number(value), number(getattr(got, key)))
     return table
 
 

@@ -1,4 +1,4 @@
-"""From samples (machine, time, value) to means per machine and window; all formats that sample machines share it.
+"""Formats that sample machines: from samples (machine, time, value) to means per machine and window.
 
 A window's value is the mean of the samples whose time lies in it. Samples may come in any order; rows that are earlier
 than the row before, and samples of one machine at one time, are counted.
@@ -8,21 +8,21 @@ Shapes: n = samples of one chunk.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from flexray.core.errors import DataError
-from flexray.traces.chunks import Chunk
+from flexray.traces.chunks import Chunk, Progress, no_progress
 from flexray.traces.cleaning import Counts, judge
-from flexray.traces.formats.base import Format, Imported, Request
+from flexray.traces.files import BoolArray, FloatArray, IntArray
+from flexray.traces.formats.base import DEFAULT_STEP_S, Format, Imported, Request
 from flexray.traces.grid import MAX_WINDOWS, VALID, Grid
 from flexray.traces.ordered import in_order
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 AHEAD = 4
 
@@ -43,18 +43,92 @@ class Samples:
     width: int = 1
 
     def where(self, n: int) -> str:
-        """Say where a sample stands."""
+        """Return the place of a sample."""
         name = self.names[self.machine_n[n]] if self.machine_n[n] >= 0 else "?"
         return f"{self.chunk.where(int(self.row_n[n]))}: machine '{name}'"
 
-    def pick(self, chosen_n: npt.NDArray[np.bool_]) -> Samples:
+    def pick(self, chosen_n: BoolArray) -> Samples:
         """Return the chosen samples."""
-        time_n, value_n = self.time_n[chosen_n], self.value_n[chosen_n]
-        machine_n, row_n = self.machine_n[chosen_n], self.row_n[chosen_n]
-        return replace(self, machine_n=machine_n, time_n=time_n, value_n=value_n, row_n=row_n)
+        columns = ("machine_n", "time_n", "value_n", "row_n")
+        return replace(self, **{name: getattr(self, name)[chosen_n] for name in columns})
 
 
-class Order:
+class SampledFormat(Format):
+    """Samples of machines, averaged by machine and window."""
+
+    @abstractmethod
+    def samples(self, path: Path, progress: Progress) -> Iterator[Samples]:
+        """Read the samples of a file, chunk by chunk."""
+
+    def default_step_s(self, request: Request) -> int:
+        """Return the length of a window if ``--step`` is not given."""
+        return DEFAULT_STEP_S
+
+    def read(self, request: Request, counts: Counts) -> Imported:
+        """Average the samples of each machine and window, file after file."""
+        step_s = request.step_s or self.default_step_s(request)
+        jobs = [partial(self.samples, path, request.progress) for path in request.files]
+        grid, order = Grid(request.max_machines, counting=True), _Order()
+        for samples in in_order(jobs, request.workers, AHEAD):
+            self._add(samples, request, step_s, grid, order, counts)
+        if grid.last < 0:
+            raise _no_samples(request.files[0])
+        counts.add("start_shift_s", grid.first * step_s)
+        return Imported(step_s, _means(grid, counts))
+
+    def _add(self, samples: Samples, request: Request, step_s: int, grid: Grid, order: _Order, counts: Counts) -> None:
+        numbers = np.append(grid.numbers(samples.names), -1)
+        named_n = samples.machine_n >= 0
+        number_n = numbers[samples.machine_n]
+        if (number_n < 0).any():
+            if not named_n.all():
+                counts.add("no_machine", int((~named_n).sum()), samples.chunk.where(int(samples.row_n[~named_n][0])))
+            counts.add("beyond_limit", int((named_n & (number_n < 0)).sum()))
+            samples = samples.pick(number_n >= 0)
+            number_n = number_n[number_n >= 0]
+        odd_n = ~((samples.time_n >= 0) & (samples.time_n < float(step_s) * (1 << 31)))
+        if odd_n.any():
+            n = int(np.flatnonzero(odd_n)[0])
+            raise DataError(f"{samples.where(n)}: expected a time in seconds, got {samples.time_n[n]:g}")
+        order.check(samples, number_n, counts)
+        value_n, bad_n = judge(samples.value_n / self.divisor(request), request.policy, counts, samples.where)
+        grid.add(number_n, (samples.time_n // step_s).astype(np.int64), value_n, bad_n)
+
+
+class SampledTable(SampledFormat):
+    """A table with a header: the default window is the step between most of its samples.
+
+    Args:
+        summary: One line for the help text.
+        reader: Reads the samples of a file.
+    """
+
+    above_one = "refuse"
+
+    def __init__(self, summary: str, reader: Callable[[Path, Progress], Iterator[Samples]]) -> None:
+        self.summary, self._reader = summary, reader
+
+    def samples(self, path: Path, progress: Progress) -> Iterator[Samples]:
+        """Read the rows of a file."""
+        return self._reader(path, progress)
+
+    def default_step_s(self, request: Request) -> int:
+        """Return the step between most samples of the first file's first chunk, in whole seconds."""
+        path = request.files[0]
+        first = next(self.samples(path, no_progress), None)
+        if first is None:
+            raise _no_samples(path)
+        time_n = first.time_n[np.isfinite(first.time_n)]
+        steps, often = np.unique(np.diff(np.unique(time_n)), return_counts=True)
+        if not len(steps):
+            raise DataError(f"{path}: expected at least two times to find the step; or give it with --step")
+        step_s = float(steps[np.argmax(often)])
+        if step_s != int(step_s) or step_s / MAX_WINDOWS > 1 << 20:
+            raise DataError(f"{path}: times are {step_s:g} s apart; give a window of whole seconds with --step")
+        return int(step_s)
+
+
+class _Order:
     """Counts samples that come too late or twice; remembers each machine's last time."""
 
     def __init__(self) -> None:
@@ -74,8 +148,8 @@ class Order:
         self._last[number_n[order_n][last_n]] = samples.time_n[order_n][last_n]
 
     def _count(
-        self, kind: str, test: Callable[[FloatArray, FloatArray], npt.NDArray[np.bool_]], order_n: IntArray,
-        samples: Samples, number_n: IntArray, counts: Counts,
+        self, kind: str, test: Callable[[FloatArray, FloatArray], BoolArray], order_n: IntArray, samples: Samples,
+        number_n: IntArray, counts: Counts,
     ) -> None:  # fmt: skip
         time_n, own_n = samples.time_n[order_n], number_n[order_n]
         before_n = np.concatenate([time_n[:1], time_n[:-1]])
@@ -86,57 +160,12 @@ class Order:
             counts.add(kind, -(-int(fault_n.sum()) // samples.width), samples.where(int(order_n[fault_n].min())))
 
 
-def average(
-    form: Format, jobs: Sequence[Callable[[], Iterator[Samples]]], request: Request, step_s: int, counts: Counts
-) -> Imported:
-    """Average the samples of all files per machine and window, file after file.
-
-    Raises:
-        DataError: There is no sample, or a value above 1 that the policy refuses.
-    """
-    grid, order = Grid(request.max_machines, counting=True), Order()
-    for samples in in_order(jobs, request.workers, AHEAD):
-        _add(form, samples, request, step_s, grid, order, counts)
-    if grid.last < 0:
-        raise DataError(f"{request.files[0]}: expected samples of machines, got none")
-    counts.add("start_shift_s", grid.first * step_s)
-    return Imported(step_s, means(grid, counts))
+def _no_samples(path: Path) -> DataError:
+    return DataError(f"{path}: expected samples of machines, got none")
 
 
-def _add(
-    form: Format, samples: Samples, request: Request, step_s: int, grid: Grid, order: Order, counts: Counts
-) -> None:
-    numbers = np.append(grid.numbers(samples.names), -1)
-    named_n = samples.machine_n >= 0
-    number_n = numbers[samples.machine_n]
-    if (number_n < 0).any():
-        if not named_n.all():
-            counts.add("no_machine", int((~named_n).sum()), samples.chunk.where(int(samples.row_n[~named_n][0])))
-        counts.add("beyond_limit", int((named_n & (number_n < 0)).sum()))
-        samples = samples.pick(number_n >= 0)
-        number_n = number_n[number_n >= 0]
-    odd_n = ~((samples.time_n >= 0) & (samples.time_n < float(step_s) * (1 << 31)))
-    if odd_n.any():
-        n = int(np.flatnonzero(odd_n)[0])
-        raise DataError(f"{samples.where(n)}: expected a time in seconds, got {samples.time_n[n]:g}")
-    order.check(samples, number_n, counts)
-    value_n, bad_n = judge(samples.value_n / form.divisor(request), request.policy, counts, samples.where)
-    grid.add(number_n, (samples.time_n // step_s).astype(np.int64), value_n, bad_n)
-
-
-def means(grid: Grid, counts: Counts) -> Iterator[tuple[str, FloatArray]]:
+def _means(grid: Grid, counts: Counts) -> Iterator[tuple[str, FloatArray]]:
     """Yield machine and mean per window, NaN where there is none."""
     for name, value_w, mark_w in grid.rows():
         counts.add("gaps", int((mark_w == 0).sum()), f"machine '{name}'")
         yield name, np.where((mark_w & VALID) > 0, value_w, np.nan)
-
-
-def common_step(time_n: FloatArray, place: str) -> int:
-    """Return the most frequent distance between neighbouring times, in whole seconds."""
-    steps, often = np.unique(np.diff(np.unique(time_n[np.isfinite(time_n)])), return_counts=True)
-    if not len(steps):
-        raise DataError(f"{place}: expected at least two times to find the step; or give it with --step")
-    step = float(steps[np.argmax(often)])
-    if step != int(step) or step / MAX_WINDOWS > 1 << 20:
-        raise DataError(f"{place}: times are {step:g} s apart; give a window of whole seconds with --step")
-    return int(step)

@@ -1,4 +1,4 @@
-"""Speeds that follow a trace: each participant is throttled as one machine of it was (docs/algorithms.md, Speeds).
+"""Speeds that follow a trace: each participant is throttled like one machine of it (docs/algorithms.md, Speeds).
 
 Shapes: k = participants, the parties 1..K and then the server; t = samples.
 """
@@ -33,7 +33,7 @@ class TraceSpeeds(Speeds):
         sample_units: Units that one sample lasts, for ``time``.
         at_end: After the last sample start again (``wrap``), keep it (``hold``) or stop with an ``error``.
         synthetic: Whether the trace was generated.
-        machines: The machine that each participant runs as; without those whose utilization is set.
+        machines: The machine of each participant without a utilization of its own.
     """
 
     base: tuple[float, ...]

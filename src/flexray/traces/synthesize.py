@@ -1,7 +1,7 @@
-"""Generates a trace with given figures; it says of itself that it is synthetic.
+"""Synthetic traces with given figures.
 
 Machine i at time t has utilization m_i exp(v_i z_i(t) - v_i^2 / 2), cut at 1, where z_i has variance 1 and is the sum
-of a daily sine, a slow part that forgets over five hours, and noise. The machines' means m_i are log-normal; v_i sets
+of a daily sine, a slow part with a memory of five hours, and noise. The machines' means m_i are log-normal; v_i sets
 their own spread. The five free numbers (two of the means, the scale of the spreads, the shares of sine and slow part)
 are adjusted until mean, spread between machines, spread within a machine, and the autocorrelations from sample to
 sample and over a day are as wanted.
@@ -14,22 +14,21 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from flexray.core.errors import DataError
-from flexray.traces.figures import DAY_S, Figures, autocorrelation
-
-FloatArray = npt.NDArray[np.float64]
+from flexray.core.seeds import generator
+from flexray.traces.figures import DAY_S, Figures, figures
+from flexray.traces.files import FloatArray
 
 FORGET_S = 5 * 3_600.0
-"""Time in which the slow part's autocorrelation falls to 1/e, as in Google's 2011 jobs."""
+"""Time in which the slow part's autocorrelation falls to 1/e, as for Google's 2011 jobs."""
 SPREAD_OF_SPREADS = 0.5
 """Standard deviation of the logarithm of the machines' own spreads; a busier machine also moves more."""
 DECIMALS = 4
 LOWEST = 10.0**-DECIMALS
 ITERATIONS = 40
 TOLERANCE = 0.01
-"""Of mean and spreads relative to the wanted ones; of autocorrelations absolute."""
+"""Largest deviation from the wanted figures; see :func:`distance`."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,9 @@ class _Knobs:
 
 
 class _Noise:
-    """What is drawn once; the knobs only scale it, so that turning them changes the figures smoothly."""
+    """Random numbers, drawn once; the knobs scale them, so that the figures change smoothly."""
 
     def __init__(self, machines: int, length: int, step_s: float, seed: int) -> None:
-        from flexray.core.seeds import generator
-
         def draw(name: str, *shape: int) -> FloatArray:
             return generator(seed, "synthesize", name).standard_normal(shape)
 
@@ -120,23 +117,17 @@ def synthesize(wanted: Wanted, machines: int, length: int, step_s: float, seed: 
 
 
 def measure(cpu_mt: FloatArray, step_s: float) -> Wanted:
-    """Return the five figures of some utilizations; an autocorrelation that cannot be known counts as 0."""
-    return Wanted(
-        mean=float(cpu_mt.mean()),
-        between=float(cpu_mt.mean(axis=1).std()),
-        within=float(cpu_mt.std(axis=1).mean()),
-        lag1=autocorrelation(cpu_mt, 1) or 0.0,
-        daily=autocorrelation(cpu_mt, round(DAY_S / step_s)) or 0.0,
-    )
+    """Return the five figures of some utilizations; an unknown autocorrelation counts as 0."""
+    return wanted_of(figures(cpu_mt, step_s))
 
 
-def wanted_of(figures: Figures) -> Wanted:
-    """Return the figures to meet for a trace like another."""
-    return Wanted(figures.mean, figures.between, figures.within, figures.lag1 or 0.0, figures.daily or 0.0)
+def wanted_of(found: Figures) -> Wanted:
+    """Return the five of a trace's figures; an unknown autocorrelation counts as 0."""
+    return Wanted(found.mean, found.between, found.within, found.lag1 or 0.0, found.daily or 0.0)
 
 
 def distance(got: Wanted, wanted: Wanted) -> float:
-    """Return the largest deviation: relative of mean and spreads, absolute of autocorrelations."""
+    """Return the largest deviation: relative for mean and spreads, absolute for autocorrelations."""
     relative = (got.mean / wanted.mean, got.between / wanted.between, got.within / wanted.within)
     return max(*(abs(r - 1) for r in relative), abs(got.lag1 - wanted.lag1), abs(got.daily - wanted.daily))
 
@@ -167,8 +158,8 @@ def _check(wanted: Wanted, machines: int, length: int, step_s: float) -> None:
             raise DataError(f"synthesize: expected {name} above -1 and below 1, got {getattr(wanted, name):g}")
 
 
-def _shown(figures: Wanted) -> str:
-    return ", ".join(f"{name} {value:.4f}" for name, value in asdict(figures).items())
+def _shown(wanted: Wanted) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in asdict(wanted).items())
 
 
 def _standardized(values: FloatArray) -> FloatArray:

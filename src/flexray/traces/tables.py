@@ -1,4 +1,4 @@
-"""Reads CSV tables of samples: header-less ones, and those with one row per machine and time or per time only."""
+"""Readers of CSV tables of samples: without a header, with a row per machine and time, and with a row per time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,35 @@ from typing import Any
 import numpy as np
 
 from flexray.core.errors import DataError
-from flexray.traces.chunks import Chunk, Columns, Progress, chunks, floats, read_columns
+from flexray.traces.chunks import Chunk, Columns, Progress, chunks, csv_table, floats, split_header
 from flexray.traces.files import TIMES, is_long
-from flexray.traces.records import csv_table, split_header
-from flexray.traces.samples import Samples
+from flexray.traces.samples import SampledFormat, Samples
+
+KINDS = {"machine": "string", "time": "float64", "cpu": "float64"}
 
 
-def headerless(path: Path, columns: Columns, progress: Progress | None = None) -> Iterator[Samples]:
-    """Yield samples from a header-less CSV with the columns machine, time and cpu at given places."""
-    for chunk in chunks(path, progress=progress):
-        yield _samples(chunk, read_columns(chunk, columns), "time")
+class Headerless(SampledFormat):
+    """A header-less CSV of samples in per cent.
+
+    Args:
+        summary: One line for the help text.
+        width: How many columns it has.
+        places: Places of the columns ``machine``, ``time`` and ``cpu``.
+    """
+
+    unit = "percent"
+
+    def __init__(self, summary: str, width: int, **places: int) -> None:
+        self.summary = summary
+        self._columns = Columns((width,), {name: (place, KINDS[name]) for name, place in places.items()})
+
+    def samples(self, path: Path, progress: Progress) -> Iterator[Samples]:
+        """Read the rows of a file."""
+        for chunk in chunks(path, progress=progress):
+            yield _samples(chunk, self._columns.read(chunk), "time")
 
 
-def long(path: Path, progress: Progress | None = None) -> Iterator[Samples]:
+def long(path: Path, progress: Progress) -> Iterator[Samples]:
     """Yield samples from a CSV with the columns machine, time (or time_s) and cpu.
 
     Raises:
@@ -36,8 +52,9 @@ def long(path: Path, progress: Progress | None = None) -> Iterator[Samples]:
                 raise DataError(f"{path}: expected the header 'machine,time,cpu', got '{','.join(header)[:60]}'")
         if chunk.data:
             time = next(name for name in header if name in TIMES)
-            table = csv_table(chunk, header, {"machine": "string", time: "float64", "cpu": "float64"})
-            yield _samples(chunk, table, time)
+            yield _samples(
+                chunk, csv_table(chunk, header, {"machine": "string", time: "float64", "cpu": "float64"}), time
+            )
 
 
 def _samples(chunk: Chunk, table: Any, time: str) -> Samples:
@@ -46,14 +63,13 @@ def _samples(chunk: Chunk, table: Any, time: str) -> Samples:
     names = codes.dictionary.to_pylist()
     if "" in names:
         nameless = names.index("")
-        names[nameless] = names[-1]
+        del names[nameless]
         machine_n[machine_n == nameless] = -1
-        machine_n[machine_n == len(names) - 1] = nameless if nameless < len(names) - 1 else -1
-        names.pop()
+        machine_n[machine_n > nameless] -= 1
     return Samples(chunk, names, machine_n, floats(table[time]), floats(table["cpu"]), np.arange(len(table)))
 
 
-def wide(path: Path, progress: Progress | None = None) -> Iterator[Samples]:
+def wide(path: Path, progress: Progress) -> Iterator[Samples]:
     """Yield samples from a CSV with time (or time_s) first, then one column per machine.
 
     Raises:
@@ -74,9 +90,8 @@ def wide(path: Path, progress: Progress | None = None) -> Iterator[Samples]:
 
 def _check_wide(path: Path, header: list[str]) -> None:
     if len(header) < 2 or header[0] not in TIMES:
-        raise DataError(
-            f"{path}: expected the header 'time', then one machine per column, got '{','.join(header)[:60]}'"
-        )
+        got = ",".join(header)[:60]
+        raise DataError(f"{path}: expected the header 'time', then one machine per column, got '{got}'")
     twice = [name for name, count in Counter(header).items() if count > 1]
     if twice:
         raise DataError(f"{path}: machine '{twice[0]}' has two columns")

@@ -1,11 +1,12 @@
-"""From rows that say what a task used, and when, to rate x time per machine and window; both Google formats share it.
+"""From rows of tasks' CPU usage to rate x time per machine and window, for both Google formats.
 
 Shapes: n = rows of usage (after splitting: parts of rows that lie in one window).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +14,17 @@ import numpy.typing as npt
 from flexray.core.errors import DataError
 from flexray.traces.chunks import Chunk
 from flexray.traces.cleaning import Counts
+from flexray.traces.files import BoolArray, FloatArray, IntArray
 from flexray.traces.grid import MAX_WINDOWS, Grid
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 MICRO = 1_000_000
 
 
-@dataclass(frozen=True)
-class Usage:
-    """Rows of one chunk: used ``rate_n`` of CPU from ``start_n`` to ``end_n`` (us).
+class Usage(NamedTuple):
+    """Rows of one chunk: ``rate_n`` of CPU used from ``start_n`` to ``end_n`` (us).
 
-    ``machine_n`` is not positive where no machine is named, ``task_n`` tells tasks apart, ``row_n`` is the place in the
-    chunk.
+    ``machine_n`` is not positive where no machine is named, ``task_n`` distinguishes tasks, ``row_n`` is the place in
+    the chunk.
     """
 
     start_n: IntArray
@@ -36,38 +34,36 @@ class Usage:
     task_n: IntArray
     row_n: IntArray
 
-    def pick(self, chosen: npt.NDArray[np.bool_] | IntArray) -> Usage:
+    def pick(self, chosen: BoolArray | IntArray) -> Usage:
         """Return the chosen rows."""
-        start_n, end_n, machine_n = self.start_n[chosen], self.end_n[chosen], self.machine_n[chosen]
-        return Usage(start_n, end_n, machine_n, self.rate_n[chosen], self.task_n[chosen], self.row_n[chosen])
+        return Usage._make(column[chosen] for column in self)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """What one chunk adds to windows of machines, ready for a ``Grid``."""
+    """Amounts that one chunk adds to windows of machines, ready for a ``Grid``."""
 
     machines: IntArray
     machine_n: npt.NDArray[np.int32]
     window_n: npt.NDArray[np.int32]
     amount_n: FloatArray
-    bad_n: npt.NDArray[np.bool_]
+    bad_n: BoolArray
     counts: Counts = field(default_factory=Counts)
 
     def add_to(self, grid: Grid, counts: Counts) -> None:
         """Add the chunk's amounts and faults; called in the order of the files."""
         counts.merge(self.counts)
         number_n = grid.numbers(self.machines.tolist())[self.machine_n]
-        window_n = self.window_n.astype(np.int64)
+        columns = (number_n, self.window_n.astype(np.int64), self.amount_n, self.bad_n)
         known_n = number_n >= 0
-        if known_n.all():
-            grid.add(number_n, window_n, self.amount_n, self.bad_n)
-            return
-        counts.add("beyond_limit", int((~known_n).sum()))
-        grid.add(number_n[known_n], window_n[known_n], self.amount_n[known_n], self.bad_n[known_n])
+        if not known_n.all():
+            counts.add("beyond_limit", int((~known_n).sum()))
+            columns = (number_n[known_n], columns[1][known_n], self.amount_n[known_n], self.bad_n[known_n])
+        grid.add(*columns)
 
 
 def mix(*parts: IntArray) -> IntArray:
-    """Return one number per row that tells combinations of the parts apart (64 bits: no two alike in practice)."""
+    """Return a 64-bit hash per row, in practice unique to the combination of the parts."""
     mixed_n = np.zeros(len(parts[0]), np.uint64)
     for part in parts:
         mixed_n ^= part.view(np.uint64)
@@ -81,7 +77,7 @@ class Splitter:
 
     Args:
         step_us: Microseconds of a window.
-        names_tasks: Whether ``task_n`` names tasks; if not, rows that overlap are different tasks.
+        names_tasks: Whether the file names tasks; if not, rows that overlap are different tasks.
     """
 
     def __init__(self, step_us: int, names_tasks: bool = True) -> None:
@@ -130,10 +126,10 @@ class Splitter:
         trimmed_n = np.array(_trimmed(first_n.tolist(), covered_n.tolist(), start_n.tolist(), end_n.tolist()))
         overlap_n = trimmed_n > start_n
         counts.add("overlapping", int(overlap_n.sum()), chunk.where(int(usage.row_n[overlap_n].min())))
-        return replace(usage, start_n=trimmed_n).pick(trimmed_n < end_n)
+        return usage._replace(start_n=trimmed_n).pick(trimmed_n < end_n)
 
     def _covered(self, task_n: IntArray, start_n: IntArray) -> IntArray:
-        """Return until when a row of the chunk before covers what begins at ``start_n``; 0 if none does."""
+        """Return the end of the earlier chunk's row that covers ``start_n``; 0 where none does."""
         tasks, starts, ends = self._open
         if not len(tasks):
             return np.zeros(len(task_n), np.int64)
@@ -142,7 +138,7 @@ class Splitter:
         return np.where(known_n, ends[place_n], 0)
 
     def _remember(self, task_n: IntArray, start_n: IntArray, end_n: IntArray, last_start: int) -> None:
-        """Keep the tasks whose rows reach beyond the last start; in a sorted file nothing else can overlap."""
+        """Remember the tasks whose rows reach beyond the last start; in a sorted file no others can overlap."""
         kept, later_n = self._open[2] > last_start, end_n > last_start
         pairs = zip(self._open, (task_n, start_n, end_n), strict=True)
         tasks, starts, ends = (np.concatenate([old[kept], new[later_n]]) for old, new in pairs)
@@ -170,7 +166,7 @@ class Splitter:
 
 
 def _by_task(usage: Usage) -> IntArray:
-    """Return the order of rows by task, then start, then place; the quick sort suffices where no task occurs twice."""
+    """Return the order of rows by task, then start, then place; a plain sort is enough where no task occurs twice."""
     order_n: IntArray = np.argsort(usage.task_n)
     same_n = np.diff(usage.task_n[order_n]) == 0
     if (np.diff(usage.start_n[order_n])[same_n] < 0).any() or not np.all(np.diff(order_n)[same_n] > 0):
@@ -180,8 +176,7 @@ def _by_task(usage: Usage) -> IntArray:
 
 def _trimmed(first: list[bool], covered: list[int], starts: list[int], ends: list[int]) -> list[int]:
     """Return later starts, so that rows of one task, sorted by start, cover no time twice."""
-    reached = 0
-    result = []
+    reached, result = 0, []
     for is_first, before, start, end in zip(first, covered, starts, ends, strict=True):
         reached = before if is_first else reached
         result.append(max(start, reached))

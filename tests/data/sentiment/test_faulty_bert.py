@@ -11,8 +11,7 @@ import torch
 from flexray.core.errors import ConfigError, DataError
 from flexray.data.sentiment import Sentiment
 from flexray.models.bert import Bert
-
-from .writing import SIZES, arrays, bert
+from helpers.sentiment_files import SIZES, arrays, bert
 
 
 @pytest.fixture(scope="session")

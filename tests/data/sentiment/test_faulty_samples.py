@@ -7,8 +7,7 @@ import pytest
 
 from flexray.core.errors import DataError, UserError
 from flexray.data.sentiment import Sentiment
-
-from .writing import SIZES, arrays, bert, infomax, mmsa, mmsa_content
+from helpers.sentiment_files import SIZES, arrays, bert, infomax, mmsa, mmsa_content
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +107,7 @@ NO_TEXT = [None, np.nan, np.float32("nan"), "", " ", [], b"", [None]]
 def test_a_sample_without_text_is_dropped_by_id(value, tmp_path, caplog):
     folder = changed_mmsa(tmp_path / "m", raw_text=put(2, value))
     data = Sentiment(folder, cache=tmp_path / "cache")
-    data._tell(data._store.report)
+    data._log(data._store.report)
     assert "train: 1 samples dropped that have no text: train$_$2" in caplog.text
     assert data._store.report["sizes"] == {**SIZES, "train": 5}
     folder = changed_infomax(tmp_path / "i", actual_words=[value, "good", value])

@@ -10,8 +10,7 @@ from huggingface_hub import constants
 
 from flexray.core.errors import ConfigError
 from flexray.data.sentiment.tokens import check_bert
-
-from .writing import arrays
+from helpers.sentiment_files import arrays
 
 NAME = "somebody/some-bert"
 

@@ -4,8 +4,7 @@ import torch
 
 from flexray.core.errors import ConfigError, DataError
 from flexray.data.sentiment import Sentiment
-
-from .writing import SIZES, arrays, bert, infomax, mmsa, mmsa_content, samples
+from helpers.sentiment_files import SIZES, arrays, bert, infomax, mmsa, mmsa_content, samples
 
 WRITERS = {
     "infomax": infomax,

@@ -9,8 +9,7 @@ import torch
 
 from flexray.core.errors import DataError
 from flexray.data.sentiment import Sentiment
-
-from .writing import SIZES, arrays, infomax
+from helpers.sentiment_files import SIZES, arrays, infomax
 
 
 def flat(folder):

@@ -12,8 +12,7 @@ from flexray.core.errors import DataError
 from flexray.data.sentiment import Sentiment
 from flexray.data.sentiment.samples import as_text
 from flexray.data.sentiment.unpickling import load_pickle
-
-from .writing import infomax, mmsa
+from helpers.sentiment_files import infomax, mmsa
 
 PLAIN = {
     "list": [1, 2.5, "a", None, True, b"x", (1, 2), {3}, frozenset({4}), bytearray(b"y"), 1j],

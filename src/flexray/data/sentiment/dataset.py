@@ -1,12 +1,12 @@
-"""CMU-MOSEI and CMU-MOSI: how positive is what somebody says, by what is seen, heard and read.
+"""CMU-MOSEI and CMU-MOSI: sentiment of spoken sentences from video, audio and text.
 
 Shapes: n = samples of a split, s = steps of all samples together.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as field_
@@ -18,15 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from flexray.core.checks import whole
+from flexray.core.checks import whole, yes_or_no
 from flexray.core.errors import ConfigError, near_match
-from flexray.data.base import SPLITS, Array, ArrayFeatures, Dataset, Features, Fitted, Outline, SavedModel, Split
-from flexray.data.checks import check_bool, check_path, check_split, check_task
-from flexray.data.rows import make_task, numbered
+from flexray.data.base import SPLITS, Array, ArrayFeatures, Features, FittedDataset, Outline, Split
+from flexray.data.checks import check_path, check_split, check_task
+from flexray.data.rows import make_task, numbered, scaled
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
 from flexray.data.sentiment.layouts import find_layout
 from flexray.data.sentiment.samples import PARTIES
-from flexray.data.sentiment.standin import StandIn, stand_in
+from flexray.data.sentiment.standin import StandIn
 from flexray.data.sentiment.store import Store, open_store
 from flexray.data.sentiment.tokens import check_bert, check_tokens, tokenize
 from flexray.tasks import LabelArray, Loss, Task
@@ -38,28 +38,25 @@ CACHE = "~/.cache/flexray"
 
 
 @dataclass
-class Sentiment(Dataset):
+class Sentiment(FittedDataset):
     """Three parties, video, audio and text, on the real data or, without a path, on a synthetic stand-in.
 
-    On first use the data of any layout is cleaned and stored once under ``cache``: samples that miss a modality are
-    dropped by ID, NaN and infinity are replaced by 0, both are counted and logged. A party then maps its own files.
+    On first use the data is cleaned and stored under ``cache``: samples that miss a modality are dropped by ID, NaN and
+    infinity become 0, both are counted and logged. A party then maps its own files.
 
     Args:
         path: Folder or pickle; None: the stand-in.
-        cache: Where cleaned data is kept; None: ``~/.cache/flexray``.
-        text: Of a bundle that has both: ``sentences`` or ``features``.
-        bert: Name or folder of the pretrained BERT whose tokens sentences are cut into; its model is the text
-            party's. Not used by the stand-in.
+        cache: Folder for cleaned data; None: ``~/.cache/flexray``.
+        text: ``sentences`` or ``features``, for a bundle that has both.
+        bert: Name or folder of the text party's pretrained BERT, whose tokenizer cuts the sentences. The stand-in
+            ignores it.
         loss: ``l1``, ``mse``, or ``cross_entropy`` where the labels are class numbers.
-        num_outputs: Number of classes; by default as many as there are labels.
-        max_steps: Steps of video and audio after so many are left out.
-        max_tokens: Tokens of a text after so many are left out.
+        num_outputs: Number of classes; by default the number of different labels.
+        max_steps: Most steps of video and audio; the rest is ignored.
+        max_tokens: Most tokens of a text; the rest is ignored.
         standardize: Scale video, audio and text features to mean 0 and variance 1 over the training samples.
         split_seed: Draws the stand-in.
         standin: Arguments of :class:`flexray.data.sentiment.standin.StandIn`.
-
-    Raises:
-        ConfigError: An argument is out of range.
     """
 
     path: str | Path | None = None
@@ -79,32 +76,34 @@ class Sentiment(Dataset):
             check_path(f"dataset.{key}", getattr(self, key))
         check_task(self.loss, self.num_outputs)
         check_split(0.0, self.split_seed)
-        check_bool(standardize=self.standardize)
-        for key, value in (("max_steps", self.max_steps), ("max_tokens", self.max_tokens)):
-            whole(f"dataset.{key}", value, 3)
+        yes_or_no("dataset.standardize", self.standardize)
+        for key in ("max_steps", "max_tokens"):
+            whole(f"dataset.{key}", getattr(self, key), 3)
         if self.text not in TEXTS:
             raise ConfigError(f"dataset.text: unknown '{self.text}'{near_match(str(self.text), TEXTS)}")
         if not isinstance(self.bert, str) or not self.bert:
             raise ConfigError(f"dataset.bert: expected a model's name or folder, got {self.bert!r}")
         if self.path is None and self.loss == "cross_entropy":
             raise ConfigError("dataset.loss: the stand-in's labels are numbers; expected l1 or mse, got cross_entropy")
-        self._standin = stand_in(self.standin, self.split_seed)
-        self._fitted: dict[str, Fitted] = {}
-        self._classes: tuple[str, ...] = ()
+        try:
+            self._standin = StandIn(**self.standin, seed=self.split_seed)
+        except TypeError as error:
+            expected = "expected train, val, test, steps, video, audio"
+            raise ConfigError(f"dataset.standin: {expected}, got {reprlib.repr(self.standin)}") from error
 
     def outline(self) -> Outline:
-        """Return names, sizes and task; on first use this cleans and stores the data."""
+        """Return names, sizes and task; the first use cleans and stores the data."""
         if self.path is None:
             return Outline(PARTIES, self._standin.sizes, self._task(), "synthetic")
         report = self._store.report
         if report["kinds"]["text"] in ("sentences", "tokens"):
             check_bert(self.bert)
-        self._tell(report)
+        self._log(report)
         sizes: dict[Split, int] = {split: report["sizes"].get(split, 0) for split in SPLITS}
         return Outline(PARTIES, sizes, self._task(*self._stored_labels().values()), "files")
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
-        """Map the features of one party; text is cut into tokens here, in the text party's process alone."""
+        """Map the features of one party; the text party's process alone cuts text into tokens."""
         name = PARTIES[party]
         if self.path is None:
             return self._standin.tokens() if name == "text" else self._standin.steps_of(name, dtype)
@@ -112,14 +111,16 @@ class Sentiment(Dataset):
         if kind in ("sentences", "tokens"):
             return {split: self._tokens(split, kind) for split in self._splits}
         fitted = (self._fitted.get(name) or self._store.scaling(name)) if self.standardize else {}
+        arrays = {split: self._store.array(split, name) for split in self._splits}
         if kind == "steps":
             return {
-                split: StepFeatures(
-                    self._store.array(split, name), self._lengths(split, name), self.max_steps, dtype, fitted
-                )
-                for split in self._splits
+                split: StepFeatures(array, self._lengths(split, name), self.max_steps, dtype, fitted)
+                for split, array in arrays.items()
             }
-        return {split: self._flat(split, name, dtype, fitted) for split in self._splits}
+        return {
+            split: ArrayFeatures(scaled(array, fitted) if fitted else array, dtype, fitted=fitted)
+            for split, array in arrays.items()
+        }
 
     def labels(self) -> Mapping[Split, LabelArray]:
         """Load the labels."""
@@ -127,25 +128,11 @@ class Sentiment(Dataset):
             return self._standin.labels()
         stored = self._stored_labels()
         task = self._task(*stored.values())
-        where = self._store.report["where"]
-        return {
-            split: task.check_labels(
-                numbered(labels_n, task, where[split]["labels"]), where[split]["labels"], list(self.sample_ids(split))
-            )
-            for split, labels_n in stored.items()
-        }
-
-    def for_prediction(self, model: SavedModel) -> Sentiment:
-        """Return this dataset for a saved model, whose classes keep their numbers."""
-        again = copy.copy(self)
-        again.num_outputs, again._classes = self.num_outputs or model.num_outputs, model.classes
-        return again
-
-    def with_fitted(self, fitted: Mapping[str, Fitted]) -> Sentiment:
-        """Return this dataset with the scaling of an earlier run."""
-        again = copy.copy(self)
-        again._fitted = {name: fitted[name] for name in PARTIES if fitted.get(name)}
-        return again
+        labels: dict[Split, LabelArray] = {}
+        for split, labels_n in stored.items():
+            where = self._store.report["where"][split]["labels"]
+            labels[split] = task.check_labels(numbered(labels_n, task, where), where, list(self.sample_ids(split)))
+        return labels
 
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
         """Return the IDs of the samples: those of the data, or numbers for the stand-in."""
@@ -159,7 +146,7 @@ class Sentiment(Dataset):
         return open_store(find_layout(Path(str(self.path)), self.text), cache, self.text)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another machine may have no such store: it makes its own.
+        # Another machine makes a store of its own.
         return {key: value for key, value in vars(self).items() if key != "_store"}
 
     @property
@@ -178,11 +165,6 @@ class Sentiment(Dataset):
     def _lengths(self, split: Split, name: str) -> npt.NDArray[np.int64]:
         return np.array(self._store.array(split, f"{name}_lengths"))
 
-    def _flat(self, split: Split, name: str, dtype: torch.dtype, fitted: Fitted) -> ArrayFeatures:
-        array = self._store.array(split, name)
-        scaled = (array - fitted["mean"]) / fitted["deviation"] if fitted else array
-        return ArrayFeatures(scaled, dtype, fitted=fitted)
-
     def _tokens(self, split: Split, kind: str) -> TokenFeatures:
         offers, padding = {"pretrained": self.bert}, 0
         if kind == "tokens":
@@ -194,7 +176,7 @@ class Sentiment(Dataset):
         check_tokens(tokens_s, lengths_n, list(self.sample_ids(split)), self.bert, where)
         return TokenFeatures(tokens_s, lengths_n, self.max_tokens, offers, padding)
 
-    def _tell(self, report: Mapping[str, Any]) -> None:
+    def _log(self, report: Mapping[str, Any]) -> None:
         """Log what was dropped and replaced."""
         for split, dropped in report["dropped"].items():
             for name, ids in dropped.items():
@@ -203,6 +185,3 @@ class Sentiment(Dataset):
         for name, count in report["replaced"].items():
             if count:
                 log.warning("%s: %s: %d values were NaN or infinite, now 0", self.path, name, count)
-
-
-__all__ = ["Sentiment", "StandIn"]

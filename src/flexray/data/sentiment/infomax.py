@@ -1,7 +1,7 @@
 """The pickles of Multimodal-Infomax (and of MISA before it): ``train.pkl``, ``dev.pkl`` and ``test.pkl``.
 
-Each is a list of samples ``((words, visual, acoustic, actual_words, vlen, alen), label, segment)``; the older, aligned
-ones have no lengths. ``label`` is [1, 1], or [1, 7] of which the first is the sentiment.
+Each is a list of samples ``((words, visual, acoustic, actual_words, vlen, alen), label, segment)``; older, aligned ones
+have no lengths. ``label`` is [1, 1], or [1, 7] with the sentiment first.
 
 Shapes: t = steps, d = features of a step.
 """
@@ -29,7 +29,7 @@ def read(folder: Path) -> Splits:
     """Read the three pickles of a folder.
 
     Raises:
-        DataError: A file is missing or broken, or a sample is not as it should be; file and sample are named.
+        DataError: A file is missing or broken, or a sample is malformed; file and sample are named.
     """
     for split, name in FILES.items():
         if not os.path.exists(folder / name):
@@ -77,7 +77,7 @@ def _steps(array: Any, length: Any, where: str) -> Any:
     steps = as_array(array)
     if steps.dtype.kind not in "iuf" or (steps.ndim != 2 and steps.size):
         raise DataError(f"{where}: expected an array [steps, features], got {_shape(array)}")
-    if length is None or not steps.size:  # a sample without steps is dropped, whatever its length says
+    if length is None or not steps.size:  # a sample without steps is dropped, whatever its length
         return steps
     return steps[: step_count(length, len(steps), where, cut=True)]
 

@@ -1,15 +1,16 @@
-"""Which layout a path holds."""
+"""Detection of the layout at a path."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from flexray.core.errors import ConfigError, DataError
 from flexray.core.files import names_in
+from flexray.data.folders import few
 from flexray.data.sentiment import arrays, infomax, mmsa
 from flexray.data.sentiment.samples import Splits
 
@@ -18,13 +19,7 @@ LAYOUTS = (infomax.LAYOUT, mmsa.LAYOUT, arrays.LAYOUT)
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout that was found.
-
-    Args:
-        name: Its name.
-        files: All files that it is read from.
-        read: Reads them.
-    """
+    """A layout that was found: its name, all its files, and their reader."""
 
     name: str
     files: tuple[Path, ...]
@@ -35,8 +30,8 @@ def find_layout(path: Path, text: str) -> Layout:
     """Return the layout at ``path``, a folder or one pickle.
 
     Raises:
-        ConfigError: Two pickles of MMSA are there.
-        DataError: There is nothing, or no layout that flexray knows.
+        ConfigError: There are two pickles of MMSA.
+        DataError: There is nothing, or no known layout.
     """
     if path.suffix == ".pkl" and path.name not in infomax.FILES.values() and not os.path.isdir(path):
         return _mmsa(path)
@@ -63,14 +58,7 @@ def _mmsa(file: Path) -> Layout:
 
 
 def _contents(folder: Path) -> str:
-    names = [_shown(folder, name) for name in names_in(folder)]
-    return _few(names) if names else "an empty folder"
-
-
-def _shown(folder: Path, name: str) -> str:
-    inside = names_in(folder / name) if name.endswith("/") else []
-    return f"{name} ({_few(inside)})" if inside else name
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    names = names_in(folder)
+    inside = [few(names_in(folder / name), 3) if name.endswith("/") else "" for name in names]
+    shown = [f"{name} ({content})" if content else name for name, content in zip(names, inside, strict=True)]
+    return few(shown, 3) or "an empty folder"

@@ -1,8 +1,8 @@
 """The pickles of MMSA: ``aligned_50.pkl`` and ``unaligned_50.pkl``.
 
 One dictionary ``{train, valid, test}``, each ``{raw_text, audio, vision, id, regression_labels, ...}``; the unaligned
-one has ``audio_lengths`` and ``vision_lengths``, too. Its ready-made BERT features are not used: a text party
-trains a BERT of its own.
+one also has ``audio_lengths`` and ``vision_lengths``. Ready-made BERT features are ignored: a text party trains its own
+BERT.
 
 Shapes: n = samples, t = steps, d = features of a step.
 """
@@ -30,6 +30,7 @@ from flexray.data.sentiment.unpickling import load_pickle
 NAMES = ("aligned_50.pkl", "unaligned_50.pkl")
 LAYOUT = "aligned_50.pkl or unaligned_50.pkl (MMSA)"
 SPLITS: dict[Split, str] = {"train": "train", "val": "valid", "test": "test"}
+LISTED = ", ".join(SPLITS.values())
 KEYS = {"video": "vision", "audio": "audio"}
 NEEDED = ("raw_text", "audio", "vision", "id", "regression_labels")
 
@@ -42,19 +43,12 @@ def read(file: Path) -> Splits:
     """
     content = load_pickle(file)
     if not isinstance(content, dict):
-        raise DataError(f"{file}: expected a dictionary with the splits {_listed()}, got {type(content).__name__}")
+        raise DataError(f"{file}: expected a dictionary with the splits {LISTED}, got {type(content).__name__}")
     for name in SPLITS.values():
         if name not in content:
             found = ", ".join(map(str, content)) or "nothing"
-            raise DataError(f"{file}: has no split '{name}'; expected {_listed()}, found {found}")
-    result: Splits = {}
-    for split, name in SPLITS.items():
-        result[split] = _read_split(content.pop(name), f"{file}: {name}")
-    return result
-
-
-def _listed() -> str:
-    return ", ".join(SPLITS.values())
+            raise DataError(f"{file}: has no split '{name}'; expected {LISTED}, found {found}")
+    return {split: _read_split(content.pop(name), f"{file}: {name}") for split, name in SPLITS.items()}
 
 
 def _read_split(part: Any, where: str) -> Samples:
@@ -87,7 +81,7 @@ def _listing(part: dict[str, Any], key: str, where: str) -> Any:
 
 
 def _steps(part: dict[str, Any], key: str, where: str) -> list[Array]:
-    """Return each sample's steps [t, d], without padding: by the lengths given, else without all-zero ends."""
+    """Return each sample's steps [t, d], cut by the lengths given, else without all-zero ends."""
     array_ntd = as_array(part[key])
     if array_ntd.ndim != 3 or array_ntd.dtype.kind not in "iuf":
         raise DataError(

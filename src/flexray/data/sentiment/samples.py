@@ -1,4 +1,4 @@
-"""What every layout is read into: samples by split, each modality with its own IDs.
+"""The samples that every layout is read into: by split, each modality with its own IDs.
 
 Shapes: n = samples, t = steps of one sample, d = features of a step.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,8 @@ class Modality:
     Args:
         ids: ID of every sample, of this modality.
         samples: One entry each: an array [t, d] of steps, a row [d] of flat features, a sentence, or token IDs [t].
-        kind: Which of these.
-        where: File (and key) it comes from, for messages.
+        kind: ``steps``, ``flat``, ``sentences`` or ``tokens``.
+        where: Its file (and key), for messages.
     """
 
     ids: Sequence[str]
@@ -37,24 +37,22 @@ class Modality:
     where: str
 
     def is_missing(self, row: int) -> bool:
-        """Whether there is nothing of this sample: no step, no word, or zeros only."""
+        """Whether this sample is empty: no step, no word, or zeros only."""
         sample = self.samples[row]
         if self.kind == "sentences":
             return not sample.strip()
-        if self.kind == "flat":
-            return False
-        return not np.any(sample)
+        return self.kind != "flat" and not np.any(sample)
 
 
 @dataclass
 class Samples:
-    """One split as a layout gives it: the labels [n] with their IDs, and the modalities, in whatever order.
+    """One split of a layout: labels [n] with their IDs, and modalities, each in an order of its own.
 
     Args:
         ids: ID of every label.
         labels_n: Sentiment, or class numbers.
         modalities: Video, audio and text.
-        where: File (and key) that the labels come from.
+        where: File (and key) of the labels, for messages.
     """
 
     ids: Sequence[str]
@@ -66,40 +64,29 @@ class Samples:
 Splits = dict[Split, Samples]
 
 
-@dataclass
-class Joined:
-    """One split with all modalities of every sample.
+def join(samples: Samples) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
+    """Match the modalities by ID; all-zero samples count as lacking.
 
-    Args:
-        rows: For every kept sample its row among the labels, and in every modality.
-        dropped: Modality -> IDs of samples that were left out since it misses them.
-    """
-
-    rows: dict[str, list[int]]
-    dropped: dict[str, list[str]] = field(default_factory=dict)
-
-
-def join(samples: Samples) -> Joined:
-    """Match the modalities by ID and leave out samples that one of them misses; all-zero ones count as missing.
+    Returns:
+        ``labels`` or a modality -> its rows of the samples that have all modalities, and modality -> IDs that it lacks.
 
     Raises:
         DataError: An ID occurs twice, or no sample has all modalities.
     """
     row_of = {name: _rows(m.ids, m.where) for name, m in samples.modalities.items()}
-    label_rows = _rows(samples.ids, samples.where)
-    joined = Joined({name: [] for name in ("labels", *row_of)})
-    for sample, label_row in label_rows.items():
-        places = {name: rows.get(sample) for name, rows in row_of.items()}
-        missing = [name for name, row in places.items() if row is None or samples.modalities[name].is_missing(row)]
-        for name in missing:
-            joined.dropped.setdefault(name, []).append(sample)
-        if not missing:
-            joined.rows["labels"].append(label_row)
-            for name, row in places.items():
-                joined.rows[name].append(row or 0)
-    if not joined.rows["labels"]:
+    rows: dict[str, list[int]] = {name: [] for name in ("labels", *row_of)}
+    dropped: dict[str, list[str]] = {}
+    for sample, label_row in _rows(samples.ids, samples.where).items():
+        places = {name: own[sample] for name, own in row_of.items() if sample in own}
+        lacking = [n for n in row_of if n not in places or samples.modalities[n].is_missing(places[n])]
+        for name in lacking:
+            dropped.setdefault(name, []).append(sample)
+        if not lacking:
+            for name, row in {"labels": label_row, **places}.items():
+                rows[name].append(row)
+    if not rows["labels"]:
         raise DataError(f"{samples.where}: no sample has all of {', '.join(samples.modalities)}")
-    return joined
+    return rows, dropped
 
 
 def _rows(ids: Sequence[str], where: str) -> dict[str, int]:
@@ -113,10 +100,7 @@ def _rows(ids: Sequence[str], where: str) -> dict[str, int]:
 
 
 def as_text(value: Any) -> str:
-    """Return an ID or a word as text: pickles hold it as str, bytes, or an array or list with one of these.
-
-    None, NaN and an empty list say that there is none, which is an empty text.
-    """
+    """Return an ID or a word, held as str, bytes, or an array or list of one; None, NaN and an empty list are ''."""
     value = plain(value)
     while isinstance(value, list | tuple):
         value = plain(value[0]) if value else None
@@ -128,17 +112,17 @@ def as_text(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return Python's own numbers, texts and lists of them for NumPy's."""
+    """Return Python's own numbers, texts and lists for NumPy's."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def is_listing(value: Any) -> bool:
-    """Whether this has entries: a list, a tuple, or an array that is not a single value."""
+    """Whether this is a list, a tuple, or an array with axes."""
     return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 def as_array(value: Any) -> Array:
-    """Return an array of what a pickle holds; one of objects, without axes, where the parts do not fit each other."""
+    """Return a pickle's value as an array; as an object array without axes if its parts have different shapes."""
     try:
         return np.asarray(value)
     except ValueError:
@@ -146,13 +130,9 @@ def as_array(value: Any) -> Array:
 
 
 def step_count(value: Any, steps: int, where: str, cut: bool = False) -> int:
-    """Return a sample's length; refuse what is no whole number from 0 to ``steps``, what its array has.
+    """Return a sample's length; refuse anything but a whole number from 0 to ``steps``, the length of its array.
 
-    Args:
-        value: What the file says.
-        steps: t.
-        where: For messages.
-        cut: Lengths may be those from before arrays were cut, as preparing scripts note them; then it is ``steps``.
+    With ``cut``, a larger number counts as ``steps``: preparing scripts note lengths from before they cut arrays.
     """
     number = plain(value)
     if isinstance(number, list) and len(number) == 1:

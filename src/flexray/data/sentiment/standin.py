@@ -1,17 +1,14 @@
-"""A synthetic stand-in for MOSEI and MOSI: their shapes, and a sentiment of which every party sees a part.
+"""A synthetic stand-in for MOSEI and MOSI: the same shapes, and a sentiment of which every party sees a part.
 
-Each sample has one number per party, its mood there, drawn independently; the sentiment is their weighted sum with
-some noise. Video and audio show their mood as a shift of some features, in every step and under noise; the text
-shows it by how many of its words are from a positive and from a negative list. So no party alone can tell the
-sentiment, and all together can, nearly.
+Each sample has an independent number per party, its mood there; the sentiment is their weighted sum plus noise. In
+video and audio the mood shifts some features of every step, under noise; in text it sets the shares of words from a
+positive and a negative list. So no party alone can predict the sentiment, and all together nearly can.
 
 Shapes: n = samples of all splits, t = steps, d = features of a step.
 """
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,34 +16,33 @@ import numpy as np
 import torch
 
 from flexray.core.checks import FEW, MANY, whole
-from flexray.core.errors import ConfigError
 from flexray.core.seeds import generator
 from flexray.data.base import SPLITS, Array, IdArray, Split
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
 from flexray.data.sentiment.samples import PARTIES
 
 WEIGHTS = {"video": 0.7, "audio": 0.7, "text": 0.9}
-"""What a party's mood adds to the sentiment: text says most, as in the real data."""
+"""Weights of the moods in the sentiment; text has most, as in the real data."""
 NOISE = 0.15
 LARGEST = 3.0
 SHIFT = 1.0
 VOCABULARY = 1000
 FIRST, LAST = 1, 2
 LISTED = 40
-"""Words of the positive list, and of the negative one; they follow padding and the first and last token's IDs."""
+"""Words of the positive and of the negative list each; their IDs follow those of padding, first and last token."""
 SHARE = 0.7
-"""Part of a text's words that is from one of the lists."""
+"""Part of a text's words that is from the lists."""
 
 
 @dataclass(frozen=True)
 class StandIn:
-    """What the stand-in is drawn from.
+    """The stand-in's samples.
 
     Args:
         train: Training samples.
         val: Validation samples.
         test: Test samples.
-        steps: Most steps of a sequence and most tokens of a text; the fewest are a fifth of it.
+        steps: Most steps of a sequence and most tokens of a text; the fewest are a fifth.
         video: Features of a step of video.
         audio: Features of a step of audio.
         seed: Draws all of it.
@@ -70,13 +66,13 @@ class StandIn:
         return {"train": self.train, "val": self.val, "test": self.test}
 
     def cut(self, array_n: Array) -> dict[Split, Array]:
-        """Cut what is drawn for all samples into the splits."""
+        """Cut an array of all samples into the splits."""
         ends = np.cumsum(list(self.sizes.values()))
         return dict(zip(SPLITS, np.split(array_n, ends[:-1]), strict=True))
 
     def labels(self) -> dict[Split, Array]:
         """Return the sentiments: in [-3, 3], in thirds as in the real data."""
-        noise_n = self._draw("noise").normal(size=self._total) * NOISE
+        noise_n = self._draw("noise").normal(size=sum(self.sizes.values())) * NOISE
         sum_n = sum((WEIGHTS[name] * self._mood(name) for name in PARTIES), start=noise_n)
         return self.cut(np.round(np.clip(sum_n, -LARGEST, LARGEST) * 3) / 3)
 
@@ -111,18 +107,14 @@ class StandIn:
             for split, rows, lengths in self._slices(lengths_n)
         }
 
-    @property
-    def _total(self) -> int:
-        return sum(self.sizes.values())
-
     def _draw(self, *what: Any) -> np.random.Generator:
         return generator(self.seed, "sentiment stand-in", *what)
 
     def _mood(self, name: str) -> Array:
-        return self._draw(name, "mood").normal(size=self._total)
+        return self._draw(name, "mood").normal(size=sum(self.sizes.values()))
 
     def _lengths(self, draw: np.random.Generator) -> IdArray:
-        return draw.integers(max(3, self.steps // 5), self.steps, size=self._total, endpoint=True)
+        return draw.integers(max(3, self.steps // 5), self.steps, size=sum(self.sizes.values()), endpoint=True)
 
     def _slices(self, lengths_n: IdArray) -> list[tuple[Split, slice, IdArray]]:
         """Return every split with the place of its steps and the lengths of its samples."""
@@ -131,13 +123,3 @@ class StandIn:
             result.append((split, slice(start, start + int(lengths.sum())), lengths))
             start += int(lengths.sum())
         return result
-
-
-def stand_in(given: Mapping[str, Any], seed: int) -> StandIn:
-    """Return the stand-in that ``dataset.standin`` describes."""
-    try:
-        return StandIn(**given, seed=seed)
-    except TypeError as error:
-        raise ConfigError(
-            f"dataset.standin: expected train, val, test, steps, video, audio, got {reprlib.repr(given)}"
-        ) from error

@@ -1,6 +1,6 @@
-"""The samples of any layout, stored once so that every party maps its own modality's file and reads nothing else.
+"""Cleaned samples of any layout, stored once; every party maps its own modality's files and reads no others.
 
-    CACHE/KEY/report.json                      sizes, kinds, what was dropped and replaced
+    CACHE/KEY/report.json                      sizes, kinds, dropped IDs and replaced values
               {train,val,test}/NAME.npy        steps of all samples, one after the other [s, d]; flat features [n, d];
                                                token IDs [s]
                                NAME_lengths.npy    [n], but for flat features
@@ -26,19 +26,23 @@ from typing import Any
 
 import numpy as np
 
+from flexray.core.conforming import conforms
 from flexray.core.errors import DataError
 from flexray.core.files import check_file, open_array
-from flexray.data.base import Array, Fitted, IdArray, Split
+from flexray.data.base import Array, Fitted, Split
+from flexray.data.rows import fit_scaling
 from flexray.data.sentiment.layouts import Layout
-from flexray.data.sentiment.samples import PARTIES, Joined, Modality, Samples, join
+from flexray.data.sentiment.samples import PARTIES, Samples, join
 
 log = logging.getLogger("flexray")
 
-REPORT = ("sizes", "dropped", "replaced", "kinds", "where", "widths")
-"""What a report tells, by split or by modality."""
-
+REPORT = {
+    "layout": str, "sizes": dict[str, int], "dropped": dict[str, dict[str, list[str]]], "replaced": dict[str, int],
+    "kinds": dict[str, str], "where": dict[str, dict[str, str]], "widths": dict[str, list[Any]],
+}  # fmt: skip
+"""Content of a report, by split or modality; see :func:`flexray.core.conforming.conforms`."""
 VERSION = 2
-"""Goes into the key: raise it whenever the content of a store changes."""
+"""Part of the key: raise it whenever the content of a store changes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Store:
 
     Args:
         folder: CACHE/KEY.
-        report: What ``report.json`` says.
+        report: Content of ``report.json``.
     """
 
     folder: Path
@@ -73,10 +77,10 @@ def open_store(layout: Layout, cache: Path, salt: str) -> Store:
     Args:
         layout: What to store.
         cache: Folder of all stores.
-        salt: What else the content depends on.
+        salt: Further text that the content depends on.
 
     Raises:
-        DataError: The files are not as they should be, or the cache cannot be written.
+        DataError: The files do not fit their layout, or the cache cannot be written.
     """
     stats = [(str(file), check_file(file), file.stat().st_mtime_ns) for file in layout.files]
     key = hashlib.sha256(repr((VERSION, salt, stats)).encode()).hexdigest()[:16]
@@ -86,38 +90,25 @@ def open_store(layout: Layout, cache: Path, salt: str) -> Store:
     if os.path.exists(folder):
         log.warning("dataset.cache: %s is damaged, so it is made again", folder)
     _make(layout, folder)
-    if store := _opened(folder):
-        return store
-    raise DataError(f"dataset.cache: {folder}: cannot be read; expected a folder that this run has just written")
+    return Store(folder, _json(folder / "report.json"))
 
 
 def _opened(folder: Path) -> Store | None:
     """Return the store in a folder if it is there and whole."""
     try:
         store = Store(folder, _json(folder / "report.json"))
-        _check_report(store.report)
-        for split in store.report["where"]:
+        if not conforms(store.report, REPORT) or not set(PARTIES) <= set(store.report["kinds"]):
+            return None
+        for split in store.report["sizes"]:
+            if not {*PARTIES, "labels"} <= set(store.report["where"][split]):
+                return None
             _check_split(store, split)
         for name, kind in store.report["kinds"].items():
             if kind in ("steps", "flat"):
                 store.scaling(name)
         return store
     except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RecursionError):
-        return None  # whatever is wrong with it, it is made again
-
-
-def _check_report(report: Mapping[str, Any]) -> None:
-    """Refuse a report that is not made as :func:`_make` makes it."""
-    dropped = [ids for names in report["dropped"].values() for ids in names.values()]
-    of_names = (*report["sizes"].values(), *report["replaced"].values())
-    if not all(isinstance(report[key], dict) for key in REPORT) or not set(PARTIES) <= set(report["kinds"]):
-        raise ValueError("no mappings by name")
-    if not all(type(count) is int for count in of_names) or not all(isinstance(x, str) for ids in dropped for x in ids):
-        raise ValueError("no counts and no IDs")
-    if not all(
-        isinstance(report["where"][split][name], str) for split in report["sizes"] for name in (*PARTIES, "labels")
-    ):
-        raise ValueError("no names of files")
+        return None  # damaged in any way: it is made again
 
 
 def _json(file: Path) -> Any:
@@ -126,7 +117,7 @@ def _json(file: Path) -> Any:
 
 
 def _check_split(store: Store, split: Split) -> None:
-    """Refuse files that are not as long as the report says."""
+    """Refuse files of other lengths than in the report."""
     found = [len(store.array(split, "labels")), len(store.array(split, "ids"))]
     for name, kind in store.report["kinds"].items():
         if kind == "sentences":
@@ -141,7 +132,7 @@ def _check_split(store: Store, split: Split) -> None:
 
 
 def _make(layout: Layout, folder: Path) -> None:
-    """Write a store beside its place, then move it there whole: two runs may make the same one at once."""
+    """Write a store beside its place, then move it there: two runs may make the same one at once."""
     splits = layout.read()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -149,12 +140,15 @@ def _make(layout: Layout, folder: Path) -> None:
     except OSError as error:
         raise DataError(f"dataset.cache: cannot write to {folder.parent}: {error.strerror}") from error
     try:
-        report: dict[str, Any] = {"layout": layout.name, **{key: {} for key in REPORT}}
+        report: dict[str, Any] = {key: {} for key in REPORT} | {"layout": layout.name}
         for split, samples in splits.items():
             _write_split(draft / split, samples, report, split)
         for name, kind in report["kinds"].items():
             if kind in ("steps", "flat"):
-                _write_scaling(draft, name)
+                array = open_array(draft / "train" / f"{name}.npy")
+                cuts = np.array_split(np.arange(len(array)), max(1, array.nbytes // 2**26))
+                for key, values in fit_scaling(array, cuts=cuts).items():
+                    np.save(draft / f"{name}_{key}.npy", values)
         (draft / "report.json").write_text(json.dumps(report), encoding="utf-8")
         if _opened(folder) is None:  # there may be a damaged one
             shutil.rmtree(folder, ignore_errors=True)
@@ -168,26 +162,29 @@ def _make(layout: Layout, folder: Path) -> None:
 
 def _write_split(folder: Path, samples: Samples, report: dict[str, Any], split: Split) -> None:
     folder.mkdir()
-    joined = join(samples)
-    rows = joined.rows["labels"]
-    np.save(folder / "labels.npy", _labels(samples, rows))
+    rows, report["dropped"][split] = join(samples)
+    np.save(folder / "labels.npy", _labels(samples, rows["labels"]))
     report["where"][split] = {"labels": samples.where} | {name: m.where for name, m in samples.modalities.items()}
-    np.save(folder / "ids.npy", np.array([samples.ids[row] for row in rows]))
-    report["sizes"][split] = len(rows)
-    report["dropped"][split] = joined.dropped
+    np.save(folder / "ids.npy", np.array([samples.ids[row] for row in rows["labels"]]))
+    report["sizes"][split] = len(rows["labels"])
     for name, modality in samples.modalities.items():
         if report["kinds"].setdefault(name, modality.kind) != modality.kind:
             raise DataError(f"{modality.where}: holds {modality.kind}, but the split before it {report['kinds'][name]}")
+        kept = {row: modality.samples[row] for row in rows[name]}
         if modality.kind in ("steps", "flat"):
-            kept = joined.rows[name]
-            first = [modality.where, modality.samples[kept[0]].shape[-1]]
-            _check_widths(modality, kept, report["widths"].setdefault(name, first))
-        replaced = _write(folder, name, modality, joined)
+            widths = {row: sample.shape[-1] for row, sample in kept.items()}
+            first = [modality.where, next(iter(widths.values()))]
+            where, width = report["widths"].setdefault(name, first)
+            for row, found in widths.items():
+                if found != width:
+                    told = f"sample {row} has {found} features, but the first of {where} {width}"
+                    raise DataError(f"{modality.where}: {told}")
+        replaced = _write(folder, name, modality.kind, list(kept.values()))
         report["replaced"][name] = report["replaced"].get(name, 0) + replaced
 
 
 def _labels(samples: Samples, rows: list[int]) -> Array:
-    """Return the labels of ``rows`` as numbers, so that none of them is stored as an object."""
+    """Return the labels of ``rows`` as numbers, none as an object."""
     labels: Array = np.asarray(samples.labels_n)[rows]
     if labels.dtype.kind in "biuf":
         return labels
@@ -202,39 +199,17 @@ def _labels(samples: Samples, rows: list[int]) -> Array:
     return np.array(numbers)
 
 
-def _write(folder: Path, name: str, modality: Modality, joined: Joined) -> int:
-    """Write one modality; return how many of its numbers were NaN or infinite and are 0 now."""
-    kept = [modality.samples[row] for row in joined.rows[name]]
-    if modality.kind == "sentences":
-        (folder / "text.json").write_text(json.dumps(kept), encoding="utf-8")
+def _write(folder: Path, name: str, kind: str, samples: list[Any]) -> int:
+    """Write one modality with 0 for NaN and infinity; return the number of these."""
+    if kind == "sentences":
+        (folder / "text.json").write_text(json.dumps(samples), encoding="utf-8")
         return 0
-    if modality.kind != "flat":
-        lengths: IdArray = np.array([len(sample) for sample in kept], dtype=np.int64)
-        np.save(folder / f"{name}_lengths.npy", lengths)
+    if kind != "flat":
+        np.save(folder / f"{name}_lengths.npy", np.array([len(sample) for sample in samples], dtype=np.int64))
     with np.errstate(over="ignore"):
-        joint = np.array(kept) if modality.kind == "flat" else np.concatenate(kept)
-        array = joint.astype(np.int64 if modality.kind == "tokens" else np.float32)
+        joint = np.array(samples) if kind == "flat" else np.concatenate(samples)
+        array = joint.astype(np.int64 if kind == "tokens" else np.float32)
     bad = ~np.isfinite(array)
     array[bad] = 0
     np.save(folder / f"{name}.npy", array)
     return int(bad.sum())
-
-
-def _check_widths(modality: Modality, rows: list[int], known: list[Any]) -> None:
-    """Refuse samples of another number of features than the first one's; ``known`` says where that is, and how many."""
-    where, width = known
-    for row in rows:
-        found = modality.samples[row].shape[-1]
-        if found != width:
-            raise DataError(f"{modality.where}: sample {row} has {found} features, but the first of {where} {width}")
-
-
-def _write_scaling(folder: Path, name: str) -> None:
-    """Write mean and deviation of the training samples' steps, read in blocks; constant features get infinity."""
-    array = np.load(folder / "train" / f"{name}.npy", mmap_mode="r")
-    blocks = np.array_split(array, max(1, array.nbytes // 2**26))
-    mean_d = sum(block.sum(axis=0, dtype=np.float64) for block in blocks) / len(array)
-    square_d = sum(np.square(block - mean_d).sum(axis=0) for block in blocks) / len(array)
-    same_d = np.all([np.all(block == array[0], axis=0) for block in blocks], axis=0)
-    np.save(folder / f"{name}_mean.npy", mean_d)
-    np.save(folder / f"{name}_deviation.npy", np.where(same_d | (square_d == 0), np.inf, np.sqrt(square_d)))

@@ -1,4 +1,4 @@
-"""Words into the token IDs of the text party's own BERT. The library transformers is imported when it is needed."""
+"""Words to token IDs of the text party's BERT. The library transformers is imported only when needed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from flexray.models.bert import BERT_EXPECTED, first_line
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json", "pytorch_model.bin.index.json")
 VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")
-
-
 PARTS = {"config.json": ("config.json",), "weights": WEIGHTS, "tokenizer": VOCABULARY}
 HUB_TIMEOUT_S = 5.0
 
 
 def check_bert(name: str) -> None:
-    """Refuse a folder that lacks a part of a model, and a name on the hub that is neither cached nor can be asked for.
+    """Refuse a folder that lacks part of a model, and a name that is neither cached nor to be had from the hub.
 
     Raises:
-        ConfigError: It names the part, or says what was looked for and what else will do.
+        ConfigError: The part is named, or the places that were tried.
     """
     folder = Path(name)
     if not folder.is_dir():
@@ -37,7 +35,7 @@ def check_bert(name: str) -> None:
 
 
 def _check_hub(name: str) -> None:
-    """Ask the hub once for what is not in its cache; left to itself, the loader would try for half a minute."""
+    """Ask the hub once for a name that is not cached; the loader alone would try for half a minute."""
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -49,8 +47,8 @@ def _check_hub(name: str) -> None:
             get_hf_file_metadata(hf_hub_url(name, "config.json", endpoint=constants.ENDPOINT), timeout=HUB_TIMEOUT_S)
             return
     except (HfHubHTTPError, ValueError):
-        return  # it answered, or this is no name: the loader tells what is wrong with it
-    except Exception as error:  # noqa: BLE001 - of whichever HTTP library the hub's own uses
+        return  # it answered, or this is not a name: the loader names the fault
+    except Exception as error:  # noqa: BLE001 - of any HTTP library
         reason = f"which does not answer ({' '.join(str(error).split()) or type(error).__name__})"
     raise ConfigError(
         f"dataset.bert: looked for '{name}' in the cache {constants.HF_HUB_CACHE} and on the hub {constants.ENDPOINT},"
@@ -60,21 +58,16 @@ def _check_hub(name: str) -> None:
 
 
 def tokenize(sentences: Sequence[str], bert: str, limit: int) -> tuple[list[IdArray], int]:
-    """Return the token IDs of every sentence, special tokens included, and the ID of the padding token.
-
-    Args:
-        sentences: One text per sample.
-        bert: Name on the hub, or a folder.
-        limit: Largest number of tokens; longer texts are cut.
+    """Return the first ``limit`` token IDs of every sentence, special tokens included, and the padding token's ID.
 
     Raises:
-        ConfigError: There is no such tokenizer.
+        ConfigError: There is no tokenizer of ``bert``, a name on the hub or a folder.
     """
     from transformers import AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(bert, trust_remote_code=False)
-    except Exception as error:  # of whichever library reads it
+    except Exception as error:  # of any library
         raise _not_loaded("tokenizer", bert, error) from error
     if not sentences:
         return [], 0
@@ -83,24 +76,17 @@ def tokenize(sentences: Sequence[str], bert: str, limit: int) -> tuple[list[IdAr
 
 
 def check_tokens(tokens_s: Array, lengths_n: IdArray, ids: Sequence[str], bert: str, where: str) -> None:
-    """Refuse token IDs that a BERT has no vector for.
-
-    Args:
-        tokens_s: The token IDs of all samples, one sample after the other.
-        lengths_n: Tokens of every sample.
-        ids: IDs of the samples, for messages.
-        bert: Name on the hub, or a folder.
-        where: File that the tokens or their words come from.
+    """Refuse token IDs, of samples one after the other, beyond a BERT's vocabulary.
 
     Raises:
-        ConfigError: Nothing tells how many there are.
-        DataError: It names file and sample.
+        ConfigError: The size of its vocabulary cannot be read.
+        DataError: File and sample are named.
     """
     from transformers import AutoConfig
 
     try:
         known = int(AutoConfig.from_pretrained(bert, trust_remote_code=False).vocab_size)
-    except Exception as error:  # of whichever library reads it
+    except Exception as error:  # of any library
         raise _not_loaded("config.json", bert, error) from error
     bad = np.flatnonzero((tokens_s < 0) | (tokens_s >= known))
     if bad.size:

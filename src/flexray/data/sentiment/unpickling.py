@@ -1,14 +1,13 @@
-"""Reading pickles of strangers: NumPy arrays and plain containers come out, nothing is run and no memory is forged.
+"""Reading strangers' pickles of NumPy arrays and plain containers: no code is run and no memory forged.
 
-A pickle says which functions to call and which states to restore. Here it gets neither NumPy's own functions nor its
-classes: :class:`_Unpickler` answers with stand-ins that take no other arguments than NumPy writes. An array of
-objects is made of a list of objects and never of bytes, which NumPy would take for pointers; and what an array was
-made of is not exchanged a second time. A pickle may still ask for as much memory as it likes.
+A pickle names functions to call and states to set. :class:`_Unpickler` gives it neither NumPy's functions nor its
+classes, but substitutes that accept only the arguments NumPy writes. An array of objects is made of a list of objects,
+never of bytes, which NumPy would use as pointers; and no array is filled twice. A pickle may still use any amount of
+memory.
 """
 
 from __future__ import annotations
 
-import builtins
 import codecs
 import io
 import math
@@ -21,37 +20,24 @@ from typing import Any
 import numpy as np
 
 from flexray.core.errors import DataError
+from flexray.core.files import said
 from flexray.data.base import Array
 from flexray.data.checks import reading
 
-CONTAINERS = (
-    "bool",
-    "bytearray",
-    "bytes",
-    "complex",
-    "dict",
-    "float",
-    "frozenset",
-    "int",
-    "list",
-    "set",
-    "str",
-    "tuple",
-)
+CONTAINERS = {
+    kind.__name__: kind
+    for kind in (bool, bytearray, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)
+}
 DTYPE = re.compile(r"[biufcSUO]\d*")
-"""Of booleans, numbers, texts and objects; not of records, whose fields may lie anywhere."""
+"""Types of booleans, numbers, texts and objects; not of records, the fields of which may lie anywhere."""
 
 
 class _RefusedError(Exception):
-    """The pickle asks for something that is neither NumPy's nor a plain container."""
+    """The pickle asks for something other than NumPy arrays and plain containers."""
 
 
 class _Dtype:
-    """A dtype on its way: its letter and size, and the byte order that the state adds.
-
-    Args:
-        text: Letter and size, for example ``f8``.
-    """
+    """A dtype: letter and size, for example ``f8``; its state adds the byte order."""
 
     def __init__(self, text: Any, *_: Any) -> None:
         if not isinstance(text, str) or not DTYPE.fullmatch(text):
@@ -66,7 +52,7 @@ class _Dtype:
 
 
 class _Array(np.ndarray[Any, Any]):
-    """An array that its pickle fills once: whoever looks at its first memory would be left with freed one."""
+    """An array that is filled once: views of its first memory would point to freed memory."""
 
     is_blank = False
 
@@ -75,21 +61,21 @@ class _Array(np.ndarray[Any, Any]):
             raise _RefusedError("an array that is filled twice")
         self.is_blank = False
         _, sizes, dtype, is_fortran, content = state
-        real, shape = _real(dtype), tuple(int(size) for size in sizes)  # NumPy's own integers would overflow below
-        if isinstance(content, str):  # so does Python 2's protocol store bytes
+        real, shape = _real(dtype), tuple(int(size) for size in sizes)  # NumPy's integers would overflow below
+        if isinstance(content, str):  # bytes in Python 2's protocol
             content = content.encode("latin-1")
         expected, unit = (list, 1) if real.hasobject else (bytes, real.itemsize)
         if type(content) is not expected:
             raise _RefusedError(f"an array of {real} made of {type(content).__name__}")
         if len(content) != math.prod(shape) * unit:
             raise ValueError(f"{len(content)} {expected.__name__} items for an array of {real} {shape}")
-        np.empty(shape, real)  # refuses shapes that NumPy cannot hold: its __setstate__ writes past its end instead
+        np.empty(shape, real)  # refuses impossible shapes, with which __setstate__ would write past the array's end
         super().__setstate__((1, shape, real, bool(is_fortran), content))  # type: ignore[arg-type]
         _check_characters(self)
 
 
 def _check_characters(array: Array) -> None:
-    """Refuse texts of numbers that are no characters, of which NumPy would make strings that Python cannot hold."""
+    """Refuse texts with numbers beyond Unicode, of which NumPy makes strings that break Python."""
     if array.dtype.kind == "U":
         numbers = np.frombuffer(array.tobytes(), np.dtype("u4").newbyteorder(array.dtype.byteorder))
         if numbers.max(initial=0) > sys.maxunicode:
@@ -103,14 +89,14 @@ def _real(dtype: Any) -> np.dtype[Any]:
 
 
 class _Unpickler(pickle._Unpickler):
-    """Answers what a pickle may ask for; bound methods, since a pickle may set attributes of plain functions.
+    """Gives a pickle its substitutes: bound methods, since a pickle may set attributes of plain functions.
 
-    Python's own, since that in C makes room for 2^32 objects if one flipped bit says so; it takes up to twice as long.
+    Based on Python's own unpickler, up to twice as slow: that in C makes room for 2^32 objects if one flipped bit asks.
     """
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("builtins", "__builtin__") and name in CONTAINERS:
-            return getattr(builtins, name)
+            return CONTAINERS[name]
         core = module.replace("numpy.core.", "numpy._core.")
         answers = {
             ("collections", "OrderedDict"): dict,
@@ -126,7 +112,7 @@ class _Unpickler(pickle._Unpickler):
         return answers[core, name]
 
     def _ndarray(self, *_: Any) -> None:
-        """Stand for the class, which NumPy's pickles name but do not call."""
+        """Stand for the class that NumPy's pickles name but never call."""
         raise _RefusedError("numpy.ndarray to be called")
 
     def _dtype(self, *arguments: Any) -> _Dtype:
@@ -162,7 +148,7 @@ class _Unpickler(pickle._Unpickler):
         return array[()]
 
     def _encode(self, text: str, encoding: str) -> bytes:
-        """Return what Python 2's protocol stores as bytes."""
+        """Return the bytes that Python 2's protocol stores as text."""
         try:
             name = codecs.lookup(encoding).name
         except LookupError:
@@ -187,15 +173,11 @@ def _load(stream: io.BufferedReader, file: Path) -> Any:
         return _Unpickler(stream, encoding="latin1").load()
     except _RefusedError as error:
         raise DataError(
-            f"{file}: refused, since this pickle asks for {_line(str(error))};"
+            f"{file}: refused, since this pickle asks for {said(error)};"
             " expected NumPy arrays and plain containers only"
         ) from error
     except OSError:
         raise
-    except Exception as error:  # garbled ones end in whatever Python and NumPy raise
-        reason = _line(f"{type(error).__name__}: {error}")
+    except Exception as error:  # garbled pickles make Python and NumPy raise anything
+        reason = f"{type(error).__name__}: {said(error)}"
         raise DataError(f"{file}: is cut off or no pickle ({reason})") from error
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:200]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,6 @@ from flexray.core.messages import (
     Report,
     RoundRecord,
     Saved,
-    ServerReply,
     Snapshot,
     Started,
     Status,
@@ -35,22 +34,21 @@ from flexray.data.base import Split
 from flexray.engine.driver.divergence import Watch
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.limits import check_max_time
-from flexray.engine.driver.seam import Handle, Placement, Runtime
+from flexray.engine.driver.seam import Placement, Runtime, T, remote
 from flexray.engine.driver.snapshots import Saves, check_state, pack
 from flexray.engine.parties.group import PartyGroup
 from flexray.engine.parties.server import Server
 from flexray.engine.parties.state import Codec
 
-GROUP = "parties"
 CODEC = Codec((Plan, Report, Stopwatch))
 
 
 @dataclass(frozen=True)
 class Pending:
-    """A submitted round or evaluation whose results were not read yet."""
+    """A submitted round, evaluation or snapshot, before its results are read."""
 
     record: Any
-    handles: tuple[Handle, ...]
+    promises: tuple[Any, ...]
 
 
 class Driver(ABC):
@@ -59,7 +57,7 @@ class Driver(ABC):
     Args:
         experiment: What to run.
         runtime: Where the participants live.
-        placement: Which host holds whom.
+        placement: The host of every participant.
     """
 
     _algorithm: RoundAlgorithm | EventAlgorithm
@@ -70,6 +68,8 @@ class Driver(ABC):
         self._x = experiment
         self._runtime = runtime
         self._placement = placement
+        self._groups = [remote(runtime, host, PartyGroup) for host in placement.group_hosts]
+        self._server = remote(runtime, placement.server_host, Server)
         self._clock = Stopwatch()
         self._pending: deque[Pending] = deque()
         self._computed = [0.0]
@@ -119,16 +119,13 @@ class Driver(ABC):
     # Set-up -----------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        x, place = self._x, self._placement
+        x, place, create = self._x, self._placement, self._runtime.create
         groups = [[x.parties[k] for k in group] for group in place.groups]
-        created = [
-            self._runtime.create(host, GROUP, PartyGroup, specs, x.shared)
-            for host, specs in zip(place.group_hosts, groups, strict=True)
-        ]
-        self._runtime.get(created)
-        widths = tuple(w for group in self._runtime.get(self._all_groups("widths")) for w in group)
-        server = self._runtime.create(place.server_host, SERVER, Server, x.shared, widths)
-        self._runtime.get([*self._all_groups("connect", widths), server])
+        hosts = zip(place.group_hosts, groups, strict=True)
+        self._runtime.get([create(host, PartyGroup, specs, x.shared) for host, specs in hosts])
+        widths = tuple(w for group in self._runtime.get([group.widths() for group in self._groups]) for w in group)
+        server = create(place.server_host, Server, x.shared, widths)
+        self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
         if x.bandwidths:
             self._connect_links(x.bandwidths, widths)
             check_max_time(replace(x, algorithm=self._algorithm))
@@ -136,22 +133,22 @@ class Driver(ABC):
     def _connect_links(self, bandwidths: tuple[float, ...], widths: tuple[int, ...]) -> None:
         """Add to every party's t_comm what the bytes of a whole batch take."""
         shared, system = self._x.shared, self._algorithm.system
-        head: ServerReply = self._runtime.get([self._server("start")])[0]
+        head = self._runtime.get([self._server.start()])[0]
         size, itemsize = shared.batch_size, head.state_v.itemsize
         up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
-        gets_phi = isinstance(self._algorithm, RoundAlgorithm) and shared.labels_at == "all"
+        gets_phi = not self._algorithm.takes_turns and shared.labels_at == "all"
         down = [head.state_v.nbytes + sum(up) if gets_phi else size * width * itemsize for width in widths]
         total = [a + b for a, b in zip(up, down, strict=True)]
         units = link_units(system.party_comm_units, bandwidths, total)
         self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=units))
 
-    def _all_groups(self, method: str, *args: Any) -> list[Handle]:
-        """Call a method of every group with plain arguments."""
-        return [self._runtime.call(host, [GROUP, method, list(args)]) for host in self._placement.group_hosts]
+    def _everywhere(self, call: Callable[[PartyGroup], T]) -> list[T]:
+        """Start a call in every group; return the promises."""
+        return [call(group) for group in self._groups]
 
-    def _server(self, method: str, *args: Any, after: Sequence[Handle] = ()) -> Handle:
-        """Call a method of the server with plain arguments, then with the results of earlier calls."""
-        return self._runtime.call(self._placement.server_host, [SERVER, method, list(args)], *after)
+    def _at_server(self, call: Callable[[Server], T]) -> list[T]:
+        """Start a call at the server; return its promise, alone."""
+        return [call(self._server)]
 
     # Reading results, in order ----------------------------------------------------------------------------------
 
@@ -159,7 +156,7 @@ class Driver(ABC):
         """Read the oldest results until ``keep`` are left; after a divergence, nothing more is read."""
         while len(self._pending) > keep and not self._watch.found:
             pending = self._pending.popleft()
-            values = self._runtime.get(pending.handles)
+            values = self._runtime.get(pending.promises)
             record = pending.record
             if isinstance(record, Snapshot):
                 state = {"reports": CODEC.encode(self._reports, {}), "reached": self._reached}
@@ -183,7 +180,7 @@ class Driver(ABC):
 
     @abstractmethod
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
-        """Fill in what only the reports tell."""
+        """Complete the record from the reports."""
 
     # Evaluation -------------------------------------------------------------------------------------------------
 
@@ -199,12 +196,13 @@ class Driver(ABC):
             splits.append("val")
         if self._x.evaluations.train:
             splits.append("train")
-        how = ["eval", self._x.evaluations.as_sent]
-        handles = tuple(
-            self._server("evaluate", split, after=self._all_groups("embed_split", split, *how)) for split in splits
+        as_sent = self._x.evaluations.as_sent
+        metrics = tuple(
+            self._server.evaluate(split, *[group.embed_split(split, "eval", as_sent) for group in self._groups])
+            for split in splits
         )
         record = EvalRecord(done, done / self._epoch_rounds, self._clock.now, {})
-        self._pending.append(Pending(record, handles))
+        self._pending.append(Pending(record, metrics))
 
     @property
     def _stopping(self) -> bool:
@@ -221,33 +219,29 @@ class Driver(ABC):
             self._save(done, self._saves.durable(done))
 
     def _save(self, done: int, durable: bool) -> None:
-        """Submit a snapshot: what was submitted before is in it, what is submitted later is not."""
-        handles = (*self._all_groups("saved"), self._server("saved"))
-        record = Snapshot(done, self._clock.now, self._state(), {}, durable)
-        self._pending.append(Pending(record, handles))
+        """Submit a snapshot of all that was submitted before."""
+        saved = (*(group.save() for group in self._groups), self._server.save())
+        self._pending.append(Pending(Snapshot(done, self._clock.now, self._state(), {}, durable), saved))
 
     def _state(self) -> dict[str, Any]:
-        """Return as JSON what this class and the algorithm know after the last submitted round."""
+        """Return the state of this class and the algorithm after the last submitted round, as JSON."""
         state = {
-            "clock": self._clock, "computed": self._computed, "algorithm": self._algorithm.kept(),
+            "clock": self._clock, "computed": self._computed, "algorithm": self._algorithm.save(),
             "evaluated": (self._evaluated, self._evaluated_units),
         }  # fmt: skip
         return {key: CODEC.encode(value, {}) for key, value in state.items()}
 
     def _restore(self, since: Snapshot) -> None:
-        """Bring all participants and this class to where they were."""
+        """Load a snapshot into all participants and this class."""
         place, saved, names = self._placement, since.participants, self._x.names
         with as_it_was_saved("the driver"):
             state = {key: CODEC.decode(value, {}) for key, value in since.driver.items()}
             check_state(state, self._kinds(), names)
-            self._algorithm.keep(state["algorithm"])
+            self._algorithm.load(state["algorithm"])
             self._take_over(state)
-        given: list[dict[str, Saved]] = [{names[k]: saved[names[k]] for k in group} for group in place.groups]
-        resumed = [
-            self._runtime.call(host, [GROUP, "resume", [part]])
-            for host, part in zip(place.group_hosts, given, strict=True)
-        ]
-        self._runtime.get([*resumed, self._server("resume", saved[SERVER])])
+        parts: Iterator[dict[str, Saved]] = ({names[k]: saved[names[k]] for k in group} for group in place.groups)
+        loaded = self._everywhere(lambda group: group.load(next(parts)))
+        self._runtime.get([*loaded, *self._at_server(lambda server: server.load(saved[SERVER]))])
         self._clock, self._computed = state["clock"], state["computed"]
         self._reports, self._reached = state["reports"], state["reached"]
         self._watch.first_loss = state["first_loss"]
@@ -272,23 +266,16 @@ class Driver(ABC):
         scales = [decay.scale(iterations, done / self._epoch_rounds) for decay in self._x.decays]
         return [Order(tau, lr * scale) for tau, lr, scale in zip(plan.tau, plan.lr, scales, strict=True)]
 
-    def _pass(self, watch: Stopwatch, plan: Plan) -> float:
-        """Let the time of a round or turn pass on ``watch`` and return its end."""
-        return watch.advance(plan.duration_units) if plan.end_units is None else watch.move_to(plan.end_units)
-
     def _fits(self, end_units: float) -> bool:
         self._out_of_time = not self._x.limits.has_time_for(end_units)
         return not self._out_of_time
 
     def _finish(self, done: int, sim_time: float, limit: int | None) -> Ended:
-        digests: dict[str, str] = {}
-        states: dict[str, Any] = {}
-        for part in self._runtime.get(self._all_groups("digests")):
-            digests.update(part)
-        for part in self._runtime.get(self._all_groups("states")):
-            states.update(part)
-        digests[SERVER], states[SERVER] = self._runtime.get([self._server("digest"), self._server("state")])
-        memory = tuple(self._runtime.get(self._all_groups("peak_memory_mb")))
+        get, groups, server = self._runtime.get, self._groups, self._server
+        digests = {name: text for part in get([group.digests() for group in groups]) for name, text in part.items()}
+        states = {name: state for part in get([group.get_states() for group in groups]) for name, state in part.items()}
+        digests[SERVER], states[SERVER] = get([server.digest()])[0], get([server.get_state()])[0]
+        memory = tuple(get([group.peak_memory_mb() for group in groups]))
         is_cut = self._interrupted and done != limit and not self._out_of_time
         status: Status = "interrupted" if is_cut else "completed"
         return Ended(done, sim_time, self._watch.found, digests, states, status, memory)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan
 from flexray.algorithms.checked import plan_turn
 from flexray.core.clock import EventQueue, Stopwatch
-from flexray.core.messages import EvalRecord, Order, Report, RoundRecord, Snapshot
-from flexray.engine.driver.base import CODEC, GROUP, Driver, Pending
+from flexray.core.messages import EvalRecord, Order, Report, RoundRecord, Snapshot, Turn
+from flexray.engine.driver.base import CODEC, Driver, Pending
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.records import completed, new_record
-from flexray.engine.driver.seam import Handle, Placement, Runtime
+from flexray.engine.driver.seam import Placement, Runtime
+from flexray.engine.parties.group import PartyGroup
 
 
 class EventDriver(Driver):
@@ -33,7 +34,8 @@ class EventDriver(Driver):
         self._serving = Stopwatch()
         self._computed = [0.0] * len(experiment.parties)
         self._queue: EventQueue[tuple[int, float, Plan, tuple[float, ...]]] = EventQueue()
-        self._where = {k: (g, i) for g, group in enumerate(placement.groups) for i, k in enumerate(group)}
+        self._place = {k: place for group in placement.groups for place, k in enumerate(group)}
+        self._host = {k: g for g, group in enumerate(placement.groups) for k in group}
 
     def _turns_per_batch(self) -> int:
         return len(self._x.parties)
@@ -41,11 +43,11 @@ class EventDriver(Driver):
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         done, parties = self._done, range(len(self._x.parties))
         if done:
-            turns = [self._group_of(party, "turn_again", self._turn[party]) for party in parties]
+            turns = [self._group_of(party).turn_again(self._place[party], self._turn[party]) for party in parties]
         else:
             self._evaluate(0)
-            self._server("fill", after=self._all_groups("embed_split", "train", "train"))
-            turns = [self._group_of(party, "first_turn") for party in parties]
+            self._fill_table()
+            turns = [self._first_turn(party) for party in parties]
             for party in parties:
                 self._begin_turn(party)
         while done != limit and not self._stopping:
@@ -106,19 +108,26 @@ class EventDriver(Driver):
         now = Moment(self._turn[party], start, self._x.speeds.utilization(self._turn[party], start))
         plan = plan_turn(self._algorithm, party, self._x.names[party], now)
         priority = self._algorithm.priority(party, self._turn[party])
-        self._queue.push(self._pass(watch, plan), priority, (party, start, plan, now.utilization))
+        self._watches[party] = arrival = plan.end(watch)
+        self._queue.push(arrival.now, priority, (party, start, plan, now.utilization))
 
-    def _group_of(self, party: int, method: str, *args: Any, after: Sequence[Handle] = ()) -> Handle:
-        """Call a method of the group of ``party`` with its place in the group, then with earlier results."""
-        group, place = self._where[party]
-        return self._runtime.call(self._placement.group_hosts[group], [GROUP, method, [place, *args]], *after)
+    def _fill_table(self) -> list[None]:
+        """Start sending all embeddings of the training samples to the server."""
+        embeddings = [group.embed_split("train", "train") for group in self._groups]
+        return self._at_server(lambda server: server.fill(*embeddings))
 
-    def _submit(self, record: RoundRecord, party: int, orders: list[Order], own: Handle) -> Handle:
-        """Start both steps of a turn; return the handle of the party's next embeddings."""
+    def _group_of(self, party: int) -> PartyGroup:
+        return self._groups[self._host[party]]
+
+    def _first_turn(self, party: int) -> Turn:
+        return self._group_of(party).first_turn(self._place[party])
+
+    def _submit(self, record: RoundRecord, party: int, orders: list[Order], own: Turn) -> Turn:
+        """Start both steps of a turn; return the promise of the party's next embeddings."""
         turn = self._turn[party]
         self._turn[party] += 1
-        answer = self._server("answer", record.round - 1, party, turn, orders[-1], after=[own])
-        followed = self._group_of(party, "follow", turn, orders[party], after=[answer])
+        answer = self._server.answer(record.round - 1, party, turn, orders[-1], own)
+        followed = self._group_of(party).follow(self._place[party], turn, orders[party], answer)
         self._pending.append(Pending(record, (answer, followed)))
         return followed
 
@@ -132,6 +141,6 @@ class EventDriver(Driver):
 
 
 def _spread(report: Report, server: Report, party: int, count: int) -> tuple[Report, ...]:
-    """Return one report per participant; those whose turn it was not did nothing."""
+    """Return one report per participant; all but the party and the server did nothing."""
     idle = Report(0, 1.0)
     return (*(report if k == party else idle for k in range(count)), server)

@@ -1,4 +1,4 @@
-"""A run, fully described in plain, picklable objects: what configuration becomes, and all that the driver knows."""
+"""A run as plain, picklable objects: what configuration becomes, and all that the driver knows."""
 
 from __future__ import annotations
 
@@ -117,18 +117,18 @@ class Experiment:
     """Everything that determines a run's numbers.
 
     Args:
-        shared: What every participant knows.
+        shared: Settings that all participants share.
         parties: The K parties.
         algorithm: Plans rounds or turns.
         speeds: Utilization over rounds or time.
         decays: Learning-rate decay per participant, parties then server.
         limits: When to end.
         target: What time-to-target waits for.
-        evaluations: When it is evaluated, and on what.
-        time_unit: What times are told in.
+        evaluations: When the model is evaluated, and on which samples.
+        time_unit: Unit of simulated time.
         wall: Count real seconds; None: the virtual clock.
         bandwidths: Bytes per unit of time of every party's link; empty: bytes take no time.
-        absences: Who misses which rounds; None: nobody any.
+        absences: The parties that miss each round; None: nobody ever does.
     """
 
     shared: Shared

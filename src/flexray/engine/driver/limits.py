@@ -1,4 +1,4 @@
-"""Whether a run's limits leave room for anything: asked before it starts, and again once its messages are known."""
+"""Whether a run's limits leave room for a round: checked before it starts, and again once message sizes are known."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Context
 
 from flexray.algorithms.base import EventAlgorithm, Moment
 from flexray.algorithms.checked import plan_dummy, plan_round, plan_turn
+from flexray.core.clock import Stopwatch
 from flexray.core.errors import ConfigError
 from flexray.engine.driver.experiment import Experiment
 
@@ -18,9 +19,8 @@ def check_limits(x: Experiment) -> None:
     Raises:
         ConfigError: So it is; or the first round cannot be planned.
     """
-    by_turns = isinstance(x.algorithm, EventAlgorithm)
-    step = "turn" if by_turns else "round"
-    per_epoch = x.shared.batches().per_epoch * (len(x.parties) if by_turns else 1)
+    step = "turn" if x.algorithm.takes_turns else "round"
+    per_epoch = x.shared.batches().per_epoch * (len(x.parties) if x.algorithm.takes_turns else 1)
     if x.limits.epochs is not None and x.limits.in_rounds(per_epoch) == 0:
         raise ConfigError(
             f"epochs: expected at least {1 / per_epoch:g} (one {step} of {per_epoch}), got {x.limits.epochs:g}"
@@ -31,7 +31,7 @@ def check_limits(x: Experiment) -> None:
 def check_max_time(x: Experiment) -> None:
     """Refuse a ``max_time`` that ends before the first round (VAFL: the first party's turn) has.
 
-    With ``network.bandwidth``, what bytes add to a round counts only once the algorithm knows: the driver asks again.
+    With ``network.bandwidth`` the driver checks again, once the algorithm knows how long messages take.
 
     Raises:
         ConfigError: So it is; or the first round cannot be planned.
@@ -42,7 +42,7 @@ def check_max_time(x: Experiment) -> None:
             "max_time: the first round takes no time, so the run would never end; expected rounds or epochs"
         )
     if x.limits.max_time is not None and ends and not x.limits.has_time_for(min(ends)):
-        step = "turn" if isinstance(x.algorithm, EventAlgorithm) else "round"
+        step = "turn" if x.algorithm.takes_turns else "round"
         raise ConfigError(
             f"max_time: expected at least {_enough(min(ends))} {x.time_unit} (one {step}), got {x.limits.max_time:g}"
         )
@@ -63,9 +63,9 @@ def _first_ends(x: Experiment) -> Iterator[float]:
         for party in range(len(x.parties)):
             plan = plan_turn(algorithm, party, x.names[party], now)
             if x.wall is None:
-                yield plan.end(0.0)
+                yield plan.end(Stopwatch()).now + plan.server_units
         return
     dummy = plan_dummy(algorithm, now) if x.wall is None else None
     plan = plan_round(algorithm, now)
     if x.wall is None or plan.pace != "slowest":  # how long the slowest really takes is measured later
-        yield plan.end(dummy.duration_units if dummy else 0.0)
+        yield plan.end(dummy.end(Stopwatch()) if dummy else Stopwatch()).now

@@ -1,4 +1,4 @@
-"""The driver: runs the rounds (or VAFL's events) of an experiment, on the virtual clock unless told otherwise."""
+"""Which driver runs an experiment."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def completed(
     down: tuple[int, ...],
     staleness: tuple[float, ...] | None = None,
 ) -> RoundRecord:
-    """Return the record with what its reports told."""
+    """Return the record, completed from its reports."""
     value = float("nan") if loss is None else loss
     sent = sum(up) + sum(down)
     return replace(record, train_loss=value, sent_bytes=sent, up_bytes=up, down_bytes=down, staleness=staleness)

@@ -1,7 +1,7 @@
 """The seam between the driver and the places where participants live.
 
-A host is a process that holds named workers. The driver creates workers in hosts and calls their methods; a call
-returns a handle at once, and a handle may be an argument of a later call, whose method then gets the value.
+A host is a process that holds participants. The driver creates them in hosts and calls their methods; a call returns a
+promise at once, and a promise may be an argument of a later call, whose method then gets the value.
 """
 
 from __future__ import annotations
@@ -10,19 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar, cast
 
-Handle = Any
-"""The future result of a call; opaque to the driver."""
-
-
-Request = list[Any]
-"""Worker, method and list of plain arguments of a call: one object, since Ray charges for each, and without
-tuples and classes where a round is concerned, which Ray would pickle."""
-
+T = TypeVar("T")
+W = TypeVar("W")
 
 WatchSetup = Callable[[int], AbstractContextManager[Callable[[int], None]]]
-"""Takes how many processes start; what it returns is entered meanwhile, and called with how many have started."""
+"""Takes the number of processes that start, and returns a context whose function takes how many have started."""
 
 
 def unwatched(total: int) -> AbstractContextManager[Callable[[int], None]]:
@@ -31,28 +26,27 @@ def unwatched(total: int) -> AbstractContextManager[Callable[[int], None]]:
 
 
 class Host:
-    """Holds named workers. In Ray this becomes an actor."""
+    """Holds participants, one of a class. In Ray this becomes an actor."""
 
     def __init__(self) -> None:
         self._workers: dict[str, Any] = {}
 
-    def create(self, worker: str, factory: Callable[..., Any], *args: Any) -> None:
-        """Build a worker, in place of one of the same name."""
-        self._workers[worker] = factory(*args)
+    def create(self, kind: type, *args: Any) -> None:
+        """Build a participant, in place of one of the same class."""
+        self._workers[kind.__name__] = kind(*args)
 
-    def call(self, request: Request, *results: Any) -> Any:
-        """Call a method of a worker with the request's arguments, then results of earlier calls."""
-        worker, method, args = request
-        return getattr(self._workers[worker], method)(*args, *results)
+    def call(self, worker: str, method: str, *args: Any) -> Any:
+        """Call a method of the participant of a class."""
+        return getattr(self._workers[worker], method)(*args)
 
     def clear(self) -> None:
-        """Drop all workers; the process stays warm."""
+        """Drop all participants; the process stays warm."""
         self._workers.clear()
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which host holds whom.
+    """The host of every participant.
 
     Args:
         groups: The parties (0-based) of each group, in order; together they are 0 .. K-1.
@@ -66,34 +60,54 @@ class Placement:
 
 
 class Runtime(ABC):
-    """Hosts of one run."""
+    """Hosts of one run. Calls to one host run in the order in which they were made."""
 
     @abstractmethod
-    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:
-        """Start building a worker in a host."""
+    def create(self, host: int, kind: type, *args: Any) -> Any:
+        """Start building a participant in a host; return a promise that ends when it is built."""
 
     @abstractmethod
-    def call(self, host: int, request: Request, *handles: Handle) -> Handle:
-        """Start a call; calls to one host run in the order in which they were made.
+    def call(self, host: int, worker: str, method: str, *args: Any) -> Any:
+        """Start a call of a participant's method and return its promise.
 
         Args:
             host: Which host.
-            request: Worker, method and plain arguments.
-            handles: Results of earlier calls, which follow the plain arguments.
+            worker: Name of the participant's class.
+            method: Name of the method.
+            args: Plain values, then promises of earlier calls.
         """
 
     @abstractmethod
-    def get(self, handles: Sequence[Handle]) -> list[Any]:
+    def get(self, promises: Sequence[T]) -> list[T]:
         """Wait for results; raises what a call raised.
 
         Raises:
             flexray.core.errors.FlexrayError: A participant failed, or its process died.
         """
 
-    def first(self, handles: Sequence[Handle], timeout_s: float | None) -> int | None:
+    def first(self, promises: Sequence[Any], timeout_s: float | None) -> int | None:
         """Wait until one of the calls has ended and return its place; None if none has within ``timeout_s``.
 
         Only ``clock=wall`` asks. Where a call is over when it returns, that is the first one.
         """
-        self.get(handles[:1])
+        self.get(promises[:1])
         return 0
+
+
+class _Remote:
+    """Stands for a participant in a host: its methods start a call."""
+
+    def __init__(self, runtime: Runtime, host: int, worker: str) -> None:
+        self._start = partial(runtime.call, host, worker)
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        return partial(self._start, method)
+
+
+def remote(runtime: Runtime, host: int, kind: type[W]) -> W:
+    """Return what stands for the participant of this class in a host.
+
+    Its methods return promises. To a type checker they are the values promised, so that it follows a call into the
+    participant's class; but only :meth:`Runtime.get` may look into them. Arguments go by place, promises last.
+    """
+    return cast("W", _Remote(runtime, host, kind.__name__))

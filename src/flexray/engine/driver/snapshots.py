@@ -1,4 +1,4 @@
-"""When a run is saved, and what its snapshot is put together from."""
+"""When a run is saved, and the parts of a snapshot."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def check_state(state: Mapping[str, Any], kinds: Mapping[str, Any], names: Seque
             raise ValueError(f"clock: expected a time of at least 0, got {watch.now}")
 
 
-def check_limits(since: Snapshot, rounds: int | None, max_time: float | None) -> None:
+def check_not_passed(since: Snapshot, rounds: int | None, max_time: float | None) -> None:
     """Refuse limits that were passed already."""
     if rounds is not None and rounds < since.round:
         raise ConfigError(f"rounds: the run is to end after {rounds} rounds, but it has {since.round} already")
@@ -79,7 +79,7 @@ def check_limits(since: Snapshot, rounds: int | None, max_time: float | None) ->
 
 
 def detached(snapshot: Snapshot) -> Snapshot:
-    """Return a copy that shares no memory with whoever made the snapshot (Ray's object store)."""
+    """Return a copy that shares no memory with Ray's object store."""
     parts = snapshot.participants.items()
     copies = {n: Saved({k: np.array(v) for k, v in saved.arrays.items()}, saved.notes) for n, saved in parts}
     return replace(snapshot, participants=copies)

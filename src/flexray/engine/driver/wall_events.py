@@ -1,6 +1,6 @@
-"""Turns of single parties in real seconds (``clock=wall``): VAFL as it is meant, truly asynchronous.
+"""Turns of single parties in real seconds (``clock=wall``): VAFL, truly asynchronous.
 
-A party computes, rests as its speed says, and its message travels; whoever is due first is answered first. It rests for
+A party computes, rests as its speed says, and its message travels; the first to arrive is answered first. It rests for
 all that its turn took so far, the server's answer included, so that its turns come at its share of the rate. Rests and
 messages of many parties overlap, wherever they live; in one process computing itself does not. Evaluations happen
 outside of the time that is counted, while nobody computes.
@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan
 from flexray.algorithms.checked import plan_turn
 from flexray.core.clock import EventQueue
-from flexray.core.messages import EvalRecord, RoundRecord, Snapshot
+from flexray.core.messages import EvalRecord, RoundRecord, Snapshot, Turn
 from flexray.engine.driver.events import EventDriver
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.records import new_record
-from flexray.engine.driver.seam import Handle, Placement, Runtime
+from flexray.engine.driver.seam import Placement, Runtime
 from flexray.engine.driver.wall_rounds import relative_times, shares
 from flexray.engine.parties.pace import Timer
 
@@ -31,7 +31,7 @@ class OwnTurn:
         start: When it began, in seconds.
         plan: What happens at its end.
         share: Share of its own rate that the party is left with.
-        handle: Its computing.
+        promise: Its computing.
         ends: The event (1-based) that is over when the computing is; 0 before a party's first.
         taken_s: What answer and computing took, and the rest that follows.
     """
@@ -39,7 +39,7 @@ class OwnTurn:
     start: float
     plan: Plan
     share: float
-    handle: Handle
+    promise: Turn
     ends: int
     taken_s: float = 0.0
 
@@ -59,12 +59,12 @@ class WallEventDriver(EventDriver):
 
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         self._evaluate(0)
-        filled = self._server("fill", after=self._all_groups("embed_split", "train", "train"))
+        filled = self._fill_table()
         yield from self._read(0)
-        self._runtime.get([filled])
+        self._runtime.get(filled)
         self._timer = Timer()
         for party in range(len(self._x.parties)):
-            self._start_turn(party, self._group_of(party, "first_turn"), 0.0, 0)
+            self._start_turn(party, self._first_turn(party), 0.0, 0)
         done = 0
         while done != limit and not self._stopping:
             end, party, turn = self._next_due()
@@ -82,15 +82,15 @@ class WallEventDriver(EventDriver):
             yield from self._read(self._unread())
         yield from self._read_all(done, limit)
 
-    def _start_turn(self, party: int, handle: Handle, start: float, ends: int) -> None:
+    def _start_turn(self, party: int, promise: Turn, start: float, ends: int) -> None:
         index = self._turn[party]
         now = Moment(index, start, self._x.speeds.utilization(index, start))
         plan = plan_turn(self._algorithm, party, self._x.names[party], now)
         share = shares(now.utilization, self._slower)[party]
-        self._running[party] = OwnTurn(start, replace(plan, utilization=now.utilization), share, handle, ends)
+        self._running[party] = OwnTurn(start, replace(plan, utilization=now.utilization), share, promise, ends)
 
     def _next_due(self) -> tuple[float, int, OwnTurn]:
-        """Wait until a party's message has arrived; return when, whose it is, and the turn that it ends."""
+        """Wait until a party's message has arrived; return the time, the party and the turn that it ends."""
         while True:
             wait_s = max(0.0, self._due.next_time - self._timer.now()) if len(self._due) else None
             if self._running and self._collect(wait_s):
@@ -104,26 +104,26 @@ class WallEventDriver(EventDriver):
     def _collect(self, wait_s: float | None) -> bool:
         """Note when the next computing has ended, if that happens within ``wait_s``, and when its message arrives."""
         parties = list(self._running)
-        place = self._runtime.first([self._running[party].handle for party in parties], wait_s)
+        place = self._runtime.first([self._running[party].promise for party in parties], wait_s)
         if place is None:
             return False
         party = parties[place]
         turn = self._running.pop(party)
-        self._runtime.get([turn.handle])
+        self._runtime.get([turn.promise])
         turn.taken_s = (self._timer.now() - turn.start) / turn.share
         self._due.push(turn.start + turn.taken_s + turn.plan.comm_units, party, (party, turn))
         self._over.add(turn.ends)
         return True
 
     def _end_turn(self, number: int, end: float, party: int, turn: OwnTurn) -> None:
-        """Let the server answer and the party follow, and begin the party's next turn."""
+        """Start the server's answer, the party's step and its next turn."""
         self._clock.now = end
         times = tuple(turn.taken_s if k == party else t for k, t in enumerate(turn.plan.unit_times))
         plan = replace(turn.plan, duration_units=end - turn.start, unit_times=times)
         orders = self._orders(plan, number - 1)
         self._computed[party] += min(self._algorithm.system.base_units)  # decays count the turns of the quickest party
         record = new_record(number, turn.start, end, plan, orders, (), party)
-        self._start_turn(party, self._submit(record, party, orders, turn.handle), end, number)
+        self._start_turn(party, self._submit(record, party, orders, turn.promise), end, number)
 
     def _unread(self) -> int:
         """Return how many of the oldest results are not there yet: a slow party must not hold up the others."""

@@ -1,24 +1,22 @@
 """Global rounds in real seconds (``clock=wall``).
 
-Nothing is submitted ahead: a round is planned when the one before has ended, since what happened in it, tau and the
-time, is known only then. Evaluations, and the embeddings that follow them, happen outside of the time that is counted.
+Nothing is submitted ahead: a round is planned when the one before has ended, since its tau and its time are known only
+then. Evaluations, and the embeddings that follow them, happen outside of the time that is counted.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from flexray.algorithms.adaptive import static_rates
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
-from flexray.algorithms.checked import plan_dummy, plan_round
-from flexray.core.messages import EvalRecord, Order, Pace, Report, RoundRecord, Snapshot
-from flexray.engine.driver.base import GROUP
+from flexray.algorithms.checked import plan_dummy
+from flexray.core.clock import Stopwatch
+from flexray.core.messages import GroupReply, Order, Pace, Report, RoundRecord, ServerReply
 from flexray.engine.driver.experiment import Experiment, WallClock
-from flexray.engine.driver.records import new_record
-from flexray.engine.driver.rounds import RoundDriver
+from flexray.engine.driver.rounds import RoundDriver, reports_of
 from flexray.engine.driver.seam import Placement, Runtime
 from flexray.engine.parties.pace import Timer
 
@@ -27,7 +25,9 @@ DUMMY_S = 0.25
 
 
 class WallRoundDriver(RoundDriver):
-    """Rounds that really last; participants are throttled and report how far they came."""
+    """Rounds in real time; participants are throttled and report how far they came."""
+
+    _lookahead = 0
 
     def __init__(
         self,
@@ -44,46 +44,41 @@ class WallRoundDriver(RoundDriver):
         self._shares: tuple[float, ...] = ()
         self._overhead_s = 0.0
 
-    def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
-        self._evaluate(0)
-        yield from self._read(0)
+    def _prepare(self) -> None:
         self._measure_base_times()
         self._take_dummy_round()
-        embeddings, server = self._all_groups("embed", 0), self._server("start")
+
+    def _advance(self, plan: Plan, end: Stopwatch) -> None:
+        """Do nothing: the time is known when the round has ended."""
+
+    def _orders_at(self, now: Moment, plan: Plan) -> list[Order]:
+        return self._paced(super()._orders_at(now, plan), plan, now)
+
+    def _submit(
+        self,
+        record: RoundRecord,
+        orders: list[Order],
+        absent_next: list[int] | None,
+        embeddings: list[GroupReply],
+        server: ServerReply,
+    ) -> tuple[list[GroupReply], ServerReply]:
         self._runtime.get([*embeddings, server])
-        done = 0
-        while done != limit and not self._stopping:
-            now = self._moment(done)
-            plan = plan_round(self._algorithm, now)
-            start = self._clock.now
-            if not self._fits(start + plan.duration_units):
-                break
-            done += 1
-            evaluated = done == limit or self._is_eval(done, plan.end(start))
-            orders = self._paced(self._orders(plan, done - 1), plan, now)
-            self._timer = Timer()
-            record = new_record(done, start, start, plan, orders, now.utilization)
-            embeddings, server = self._submit(record, orders, None if evaluated else [], embeddings, server)
-            yield from self._read(0)
-            if evaluated:
-                self._evaluate(done)
-                embeddings = self._all_groups("embed", done) if done != limit else []
-                yield from self._read(0)
-        yield from self._read_all(done, limit)
+        self._timer = Timer()
+        return super()._submit(record, orders, absent_next, embeddings, server)
 
     def _paced(self, orders: list[Order], plan: Plan, now: Moment, rehearsal: bool = False) -> list[Order]:
-        """Return the orders with what they mean in real time."""
+        """Return the orders with their pace in real time."""
         self._shares = shares(now.utilization, self._slower)
         seconds = 0.0 if plan.pace == "slowest" else plan.duration_units - plan.comm_units
         fill = plan.pace == "fill"
         return [
-            replace(order, pace=Pace(share, seconds, fill, rehearsal, self._overhead_s))
+            order._replace(pace=Pace(share, seconds, fill, rehearsal, self._overhead_s))
             for order, share in zip(orders, self._shares, strict=True)
         ]
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
         """Wait for the slowest link, then read the clock."""
-        reports = self._reports_of(values)
+        reports = reports_of(values)
         self._overhead_s = max(0.0, self._timer.now() - self._longest_span(reports))
         self._timer.sleep(record.comm_units)
         duration = self._timer.now()
@@ -110,7 +105,7 @@ class WallRoundDriver(RoundDriver):
         return max(spans.values())
 
     def _measure_base_times(self) -> None:
-        """Time a round of at most :data:`DUMMY_S`, and tell the algorithm the seconds of a local iteration."""
+        """Time a round of at most :data:`DUMMY_S` and give the algorithm the seconds of a local iteration."""
         system = self._algorithm.system
         pace = Pace(1.0, min(DUMMY_S, system.timeout_units), fill=True, rehearsal=True)
         orders = [Order(0 if frozen else 1, lr, pace) for frozen, lr in zip(system.frozen, system.lr, strict=True)]
@@ -121,7 +116,7 @@ class WallRoundDriver(RoundDriver):
         self._algorithm = self._algorithm.for_system(system)
 
     def _take_dummy_round(self) -> None:
-        """Take the dummy round that the algorithm asks for, if it does; its time counts, and its reports are known."""
+        """Run the dummy round if the algorithm asks for one; its time counts, and its reports are used."""
         now = self._moment(0)
         plan = plan_dummy(self._algorithm, now)
         if plan is not None:
@@ -132,27 +127,21 @@ class WallRoundDriver(RoundDriver):
             self._reports = reports if self._algorithm.needs_reports else None
 
     def _rehearse(self, orders: list[Order]) -> tuple[tuple[Report, ...], float]:
-        """Run a first round, leave everything as it was before, and return its reports and how long it took."""
-        place = self._placement
-        states, (head,) = self._runtime.get(self._all_groups("states")), self._runtime.get([self._server("state")])
+        """Run a first round, put everything back, and return its reports and seconds."""
+        states = iter(self._runtime.get([group.get_states() for group in self._groups]))
+        head = self._runtime.get([self._server.get_state()])[0]
         timer = Timer()
-        self._submit(replace(_EMPTY, round=1), orders, None, self._all_groups("embed", 0), self._server("start"))
-        reports = self._reports_of(self._runtime.get(self._pending.pop().handles))
+        replies, after = self._start_round(0, orders, None, self._embed(0), self._server.start())
+        reports = reports_of([*self._runtime.get(replies), *self._runtime.get([after])])
         seconds = timer.now()
-        restored = [
-            self._runtime.call(host, [GROUP, "restore", [state]])
-            for host, state in zip(place.group_hosts, states, strict=True)
-        ]
-        self._runtime.get([*restored, self._server("restore", head)])
+        put_back = self._everywhere(lambda group: group.set_states(next(states)))
+        self._runtime.get([*put_back, *self._at_server(lambda server: server.set_state(head))])
         return reports, seconds
 
     def _base_times(self, reports: tuple[Report, ...]) -> tuple[float, ...]:
         """Return seconds per local iteration; for those who take none, the slowest one's."""
         slowest = max(report.unit_s for report in reports) or 1.0
         return tuple((report.unit_s or slowest) * slow for report, slow in zip(reports, self._slower, strict=True))
-
-
-_EMPTY = RoundRecord(0, 0.0, 0.0, 0.0, (), (), (), 0.0, (), 0.0, 0, (), ())
 
 
 def relative_times(experiment: Experiment) -> tuple[float, ...]:

@@ -25,7 +25,7 @@ class Node:
         name: Its address and the beginning of its ID.
         total: What it has, by resource.
         free: What nobody has reserved.
-        labels: What it is called.
+        labels: Its labels.
     """
 
     name: str
@@ -97,7 +97,7 @@ def check_fit(specs: Sequence[HostSpec], nodes: Sequence[Node], strategy: str) -
         if assign(specs, asked, nodes, strategy, free=False) is not None:
             return
     except UndecidedError:
-        return  # Ray will tell
+        return  # Ray finds out
     keys = {key: 0.0 for demand in asked for key in demand}
     labels = {key: "" for spec in specs for key in spec.labels}
     raise ResourceError(
@@ -172,12 +172,12 @@ def described(amounts: Mapping[str, float], labels: Mapping[str, str]) -> str:
 
 def describe_nodes(nodes: Sequence[Node], resources: Mapping[str, float], labels: Mapping[str, str]) -> str:
     """Return what each node has of these resources and labels, in one line."""
-    told = []
+    lines = []
     for node in nodes[:8]:
         has = {key: node.total.get(key, 0.0) for key in resources}
         called = {key: node.labels.get(key, "?") for key in labels}
-        told.append(f"{node.name} has {described(has, called)}")
-    return "; ".join(told) + (f"; and {len(nodes) - 8} more" if len(nodes) > 8 else "")
+        lines.append(f"{node.name} has {described(has, called)}")
+    return "; ".join(lines) + (f"; and {len(nodes) - 8} more" if len(nodes) > 8 else "")
 
 
 def _parts(amounts: Mapping[str, float], labels: Mapping[str, str]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,34 +12,29 @@ from typing_extensions import override
 from flexray.core.messages import Record, Snapshot
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.make import Driver, make_driver
-from flexray.engine.driver.seam import Handle, Host, Placement, Request, Runtime
+from flexray.engine.driver.seam import Host, Runtime, T
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.plan import ClusterPlan
 from flexray.engine.parties.devices import borrowed_flags
 
 
 class InProcess(Runtime):
-    """One host; a call runs at once and its handle is its value."""
+    """One host; a call runs at once and its promise is its value."""
 
     def __init__(self) -> None:
         self._host = Host()
 
-    @staticmethod
-    def placement(num_parties: int) -> Placement:
-        """Put all parties in one group, and the server beside them."""
-        return Placement(groups=(tuple(range(num_parties)),), group_hosts=(0,), server_host=0)
+    @override
+    def create(self, host: int, kind: type, *args: Any) -> Any:
+        return self._host.create(kind, *args)
 
     @override
-    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:
-        return self._host.create(worker, factory, *args)
+    def call(self, host: int, worker: str, method: str, *args: Any) -> Any:
+        return self._host.call(worker, method, *args)
 
     @override
-    def call(self, host: int, request: Request, *handles: Handle) -> Handle:
-        return self._host.call(request, *handles)
-
-    @override
-    def get(self, handles: Sequence[Handle]) -> list[Any]:
-        return list(handles)
+    def get(self, promises: Sequence[T]) -> list[T]:
+        return list(promises)
 
 
 class InlinePlace:

@@ -1,6 +1,6 @@
-"""Who lives in which host, and what each host asks of the machine: plain data, no Ray.
+"""Which host holds which participants, and what each host asks of the machine: plain data, no Ray.
 
-Whoever runs is called after the dataset and itself: ``flexray-digits-party-2-upper_right``.
+Processes are named after the dataset and the participants in them: ``flexray-digits-party-2-upper_right``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ClusterPlan:
 
     Args:
         kind: ``inline``, ``local``, ``packed`` or ``ray``.
-        placement: Which host holds whom.
+        placement: The host of every participant.
         hosts: The hosts of the parties and, last, the server's.
         driver: The driver's host.
         address: Of a running cluster, for ``ray``.
@@ -46,7 +46,7 @@ class ClusterPlan:
         threads: Threads of each participant.
         gpus: What an ``inline`` run, which has no hosts, was given of GPUs.
         strategy: How hosts are put on nodes, one of :data:`STRATEGIES`.
-        wait_s: Longest time to wait for what others have reserved.
+        wait_s: Longest wait for resources that others have reserved.
     """
 
     kind: str
@@ -59,6 +59,11 @@ class ClusterPlan:
     gpus: float = 0.0
     strategy: str = PACK
     wait_s: float = 8.0
+
+
+def together(num_parties: int) -> Placement:
+    """Put all parties in one group, and the server beside them."""
+    return Placement(groups=(tuple(range(num_parties)),), group_hosts=(0,), server_host=0)
 
 
 def place(num_parties: int, parties_per_actor: int) -> Placement:

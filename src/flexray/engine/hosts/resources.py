@@ -13,7 +13,6 @@ from typing import Any
 
 from flexray.core.errors import ConfigError, ResourceError
 from flexray.engine.hosts.fit import Node, check_fit, demands, describe_nodes
-from flexray.engine.hosts.memory import check_memory
 from flexray.engine.hosts.plan import ClusterPlan, HostSpec
 
 MEMORY = ("memory", "object_store_memory")
@@ -22,6 +21,11 @@ AUTO = "auto"
 """Where Ray says that a cluster is: ``RAY_ADDRESS``, or one of this machine."""
 HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\w:.%]+\]):(\d{1,5})", re.ASCII)
 """A name, an address or an IPv6 address in brackets, and a port."""
+
+GIB = 2**30
+PROCESS_BYTES = int(0.35 * GIB)
+"""What a process of a run takes before data and models. Python with PyTorch and Ray has about 0.6 GiB in memory, of
+which 0.31 GiB are its own and the rest is shared by all of them; what Ray itself takes is spread over them, too."""
 
 log = logging.getLogger("flexray")
 
@@ -112,4 +116,31 @@ def shortage(
     return (
         f"cluster: the driver, the server and {len(specs) - 2} party hosts ask for {wanted}, but there are {found}"
         f" {where}{by_node}; lower cluster.cpus_per_party (null shares what there is) or use cluster=packed"
+    )
+
+
+def check_memory(plan: ClusterPlan, free_bytes: float, where: str = "are free") -> None:
+    """Refuse more processes than memory could hold.
+
+    Args:
+        plan: The hosts and their parties.
+        free_bytes: What there is for them.
+        where: Ends the sentence that says how much there is.
+
+    Raises:
+        ResourceError: One line with what they would take, what there is, and how few processes would fit.
+    """
+    hosts = len(plan.hosts) + 1
+    if hosts * PROCESS_BYTES <= free_bytes:
+        return
+    parties = sum(map(len, plan.placement.groups))
+    room = int(free_bytes // PROCESS_BYTES) - 2
+    if room < 1:
+        how = "use cluster=inline, which is one process"
+    else:
+        how = f"use cluster=packed, or cluster.parties_per_actor={-(-parties // room)} to put so many into a process"
+    raise ResourceError(
+        f"cluster: {hosts} processes (the driver, the server and {hosts - 2} party hosts) take about"
+        f" {hosts * PROCESS_BYTES / GIB:.3g} GiB of memory, {PROCESS_BYTES / GIB:.2g} GiB each before data and models,"
+        f" but {free_bytes / GIB:.3g} GiB {where}; {how}"
     )

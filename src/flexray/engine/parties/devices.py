@@ -1,4 +1,4 @@
-"""Where a participant computes and in which precision; the only module that knows of CUDA.
+"""The device and precision in which a participant computes.
 
 On the CPU in fp32, which is the default, nothing here does anything. What participants exchange are NumPy arrays in the
 CPU's memory wherever they compute. Digests are the same for one kind of device and one precision, not across them.
@@ -38,7 +38,7 @@ class Compute:
     precision: str = FP32
 
     def prepare(self, who: str) -> None:
-        """Set this process's flags, both ways: it may have served another run before.
+        """Set or clear this process's flags: it may have served another run before.
 
         Raises:
             ResourceError: There is no GPU here.
@@ -157,6 +157,6 @@ def borrowed_flags() -> Iterator[None]:
 
 
 def synchronize() -> None:
-    """Wait until the GPU has done what it was told, so that a clock can be read."""
+    """Wait until the GPU is idle, so that a clock can be read."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()

@@ -1,6 +1,6 @@
 """The parties that live in one host: one party by default, several when packed, all when inline.
 
-They share what does not depend on the party: the labels, the batch's IDs, a frozen copy of the server's model, Phi.
+They share the labels, the batch's IDs, a frozen copy of the server's model, and Phi.
 
 Shapes: b = samples of a batch, v = number of server parameters.
 """
@@ -8,7 +8,7 @@ Shapes: b = samples of a batch, v = number of server parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -73,12 +73,12 @@ class PartyGroup:
             self._fusion = Fusion(head, widths)
 
     def keep_first(self) -> None:
-        """Keep the first embeddings of all training samples, of parties that may miss rounds; change no model."""
+        """Store first embeddings of all training samples of parties that may miss rounds; change no model."""
         for party in self.parties:
             if party.index - 1 in self._shared.may_miss:
-                state = party.state()  # a pass in train mode moves running statistics
+                state = party.get_state()  # a pass in train mode moves running statistics
                 self._last[party.index - 1] = LastSent(party.embed_split("train", self._shared.eval_batch, "train"))
-                party.restore(state)
+                party.set_state(state)
 
     def embed(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
         """Return the embeddings of batch ``index``, the last ones of parties (0-based, of all) that are ``absent``."""
@@ -111,17 +111,17 @@ class PartyGroup:
     def train(
         self,
         index: int,
-        orders: Sequence[Sequence[Any]],
+        orders: Sequence[Order],
         absent_next: Sequence[int] | None,
         place: int,
         server: ServerReply,
         *others: GroupReply,
     ) -> GroupReply:
-        """Run round ``index`` and, if told so, embed the next batch.
+        """Run round ``index`` and embed the next batch.
 
         Args:
             index: 0-based round.
-            orders: Local iterations and learning rate of each party of this group: fields of an :class:`Order`.
+            orders: Local iterations and learning rate of each party of this group.
             absent_next: Return the embeddings of batch ``index + 1``, in whose round these parties (0-based, of all)
                 are absent; None: do not.
             place: This group's place among all groups.
@@ -140,7 +140,7 @@ class PartyGroup:
         )  # fmt: skip
 
     def reuse(
-        self, index: int, orders: Sequence[Sequence[Any]], absent_next: Sequence[int] | None, gradients: GroupReply
+        self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, gradients: GroupReply
     ) -> GroupReply:
         """Run round ``index`` where labels are at the server: along its ``gradients``; else as :meth:`train`."""
         grads = gradients.blocks
@@ -153,12 +153,12 @@ class PartyGroup:
     def _round(
         self,
         index: int,
-        orders: Sequence[Sequence[Any]],
+        orders: Sequence[Order],
         absent_next: Sequence[int] | None,
         iterate: Callable[[Party, Order], Report],
         down_bytes: Sequence[int],
     ) -> GroupReply:
-        """Let the parties that are there take their local iterations, and embed the next batch if told so."""
+        """Run the local iterations of the parties that are there, and embed the next batch unless that is None."""
         self._sent = {}
         reports = []
         for party, order, block_bo in zip(self.parties, orders, self._blocks, strict=True):
@@ -166,7 +166,7 @@ class PartyGroup:
             if k in self._absent:
                 reports.append(Report(0, 1.0))
                 continue
-            report, up_bytes = iterate(party, Order(*order)), self._shared.block_bytes(k, block_bo)
+            report, up_bytes = iterate(party, order), self._shared.block_bytes(k, block_bo)
             reports.append(report._replace(up_bytes=up_bytes, down_bytes=down_bytes[k]))
         blocks = () if absent_next is None else self.embed(index + 1, absent_next).blocks
         return GroupReply(blocks, tuple(reports))
@@ -196,43 +196,43 @@ class PartyGroup:
         """Return the digest of every party's model."""
         return {party.name: party.digest() for party in self.parties}
 
-    def states(self) -> dict[str, State]:
+    def get_states(self) -> dict[str, State]:
         """Return every party's parameters and buffers."""
-        return {party.name: party.state() for party in self.parties}
+        return {party.name: party.get_state() for party in self.parties}
 
-    def restore(self, states: dict[str, State]) -> None:
-        """Load what :meth:`states` returned, of these parties."""
+    def set_states(self, states: dict[str, State]) -> None:
+        """Load what :meth:`get_states` returned, of these parties."""
         for party in self.parties:
-            party.restore(states[party.name])
+            party.set_state(states[party.name])
 
     def peak_memory_mb(self) -> float | None:
-        """Return the most memory that this group's process has had at once."""
+        """Return the peak memory of this group's process in MB."""
         return peak_memory_mb()
 
     # Checkpoints ------------------------------------------------------------------------------------------------
 
-    def saved(self) -> dict[str, Saved]:
-        """Return all of these parties that outlives a round, embeddings of the next batch included."""
+    def save(self) -> dict[str, Saved]:
+        """Return all state of these parties that outlives a round, embeddings of the next batch included."""
         head = {HEAD + key: buffer.cpu().numpy() for key, buffer in self._fusion.head.named_buffers()}
         sent = [{SENT: self._sent[place]} if place in self._sent else {} for place in range(len(self.parties))]
         for party, own in zip(self.parties, sent, strict=True):
             if party.index - 1 in self._last:
                 own[LAST] = self._last[party.index - 1].embeddings_no
-        return {p.name: with_more(p.saved(), {**head, **own}) for p, own in zip(self.parties, sent, strict=True)}
+        return {p.name: with_more(p.save(), {**head, **own}) for p, own in zip(self.parties, sent, strict=True)}
 
-    def resume(self, saved: dict[str, Saved]) -> None:
-        """Go on from what :meth:`saved` returned, of these parties."""
+    def load(self, saved: dict[str, Saved]) -> None:
+        """Go on from what :meth:`save` returned, of these parties."""
         for place, party in enumerate(self.parties):
             with as_it_was_saved(party.name):
-                self._resume_one(place, saved[party.name])
+                self._load_one(place, saved[party.name])
         head = under(saved[self.parties[0].name], HEAD)
         with as_it_was_saved(self.parties[0].name):
             for key, buffer in self._fusion.head.named_buffers():
                 buffer.copy_(torch.from_numpy(np.array(head[key])))
 
-    def _resume_one(self, place: int, saved: Saved) -> None:
+    def _load_one(self, place: int, saved: Saved) -> None:
         party = self.parties[place]
-        party.resume(saved)
+        party.load(saved)
         if SENT in saved.arrays:
             self._sent[place] = fitting(saved, SENT, (*saved.arrays[SENT].shape[:1], party.width))
         if LAST in saved.arrays:

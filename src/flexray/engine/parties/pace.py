@@ -1,7 +1,4 @@
-"""Real seconds: the only place that reads or waits for them on behalf of ``clock=wall``.
-
-Nothing here is used on the virtual clock.
-"""
+"""Real seconds: the only module that reads the clock or waits, for ``clock=wall``; the virtual clock uses none."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from flexray.engine.parties.devices import synchronize
 from flexray.engine.parties.trainer import Gradients, Trainer
 
 GRAIN_S = 0.05
-"""Seconds of computing between rests, at least: who rests more often is favoured by a busy machine's scheduler."""
+"""Least seconds of computing between rests: a busy machine's scheduler favours processes that rest more often."""
 
 
 class Clock:

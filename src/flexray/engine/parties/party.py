@@ -204,7 +204,7 @@ class Party:
         """Return the digest of the model."""
         return digest(self.model)
 
-    def state(self) -> State:
+    def get_state(self) -> State:
         """Return copies of the model's parameters and buffers, and what the features were fitted to."""
         return {**get_state(self.model), **self._fitted()}
 
@@ -212,23 +212,23 @@ class Party:
         fitted = getattr(self._features["train"], "fitted", {})
         return {FITTED + key: np.array(value) for key, value in fitted.items()}
 
-    def restore(self, state: State) -> None:
-        """Load what :meth:`state` returned."""
+    def set_state(self, state: State) -> None:
+        """Load what :meth:`get_state` returned."""
         self._sent = None
         own = {key: value for key, value in state.items() if not key.startswith(FITTED)}
         set_state(self.model, own, self.name)
 
-    def saved(self) -> Saved:
-        """Return all that outlives a round, and what the features were fitted to."""
+    def save(self) -> Saved:
+        """Return all state that outlives a round, and what the features were fitted to."""
         return with_more(save(self.model, self._trainer, self.name), self._fitted())
 
-    def resume(self, saved: Saved) -> None:
-        """Go on from what :meth:`saved` returned."""
+    def load(self, saved: Saved) -> None:
+        """Go on from what :meth:`save` returned."""
         self._sent = None
         load(saved, self.model, self._trainer, self.name)
 
     def take(self, batch: Batch) -> None:
-        """Load a batch whose embeddings are known already: those of before the run was saved."""
+        """Load a batch whose embeddings a snapshot has."""
         self._batch, self._sent = self._load("train", batch), None
 
 

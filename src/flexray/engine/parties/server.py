@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import torch
@@ -90,18 +89,14 @@ class Server:
         """Return theta_0 before the first round."""
         return self._reply(Report(0, 1.0))
 
-    def train(self, index: int, order: Sequence[Any], *replies: GroupReply) -> ServerReply:
-        """Run the server's local iterations of round ``index`` on the parties' embeddings and return theta_0.
-
-        ``order`` has the fields of an :class:`Order`.
-        """
+    def train(self, index: int, order: Order, *replies: GroupReply) -> ServerReply:
+        """Run the server's local iterations of round ``index`` on the parties' embeddings and return theta_0."""
         embeddings_bo = self._compute.put(_concatenate(replies))
         labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
-            given = Order(*order)
-            run = self._trainer.run if given.pace is None else paced(self._trainer, given.pace)
-            report = run(self._trainer.down(lambda: self._forward(embeddings_bo), labels_b), given)
+            run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
+            report = run(self._trainer.down(lambda: self._forward(embeddings_bo), labels_b), order)
             return self._reply(self._with_loss(report, embeddings_bo, labels_b))
 
     def gradients(self, index: int, *replies: GroupReply) -> GroupReply:
@@ -140,7 +135,7 @@ class Server:
 
         Args:
             event: 0-based event, counted over all parties.
-            party: 0-based party whose turn it is.
+            party: 0-based party that takes its turn.
             turn: How many turns it had before.
             order: The server's order.
             own: The party's embeddings of its own batch.
@@ -184,22 +179,22 @@ class Server:
         """Return the digest of the model."""
         return digest(self.head)
 
-    def state(self) -> State:
+    def get_state(self) -> State:
         """Return copies of the model's parameters and buffers."""
         return get_state(self.head)
 
-    def restore(self, state: State) -> None:
-        """Load what :meth:`state` returned."""
+    def set_state(self, state: State) -> None:
+        """Load what :meth:`get_state` returned."""
         set_state(self.head, state, SERVER)
 
-    def saved(self) -> Saved:
-        """Return all that outlives a round; of VAFL also the table."""
+    def save(self) -> Saved:
+        """Return all state that outlives a round; in VAFL also the table."""
         own = save(self.head, self._trainer, SERVER)
         table = self._table
         return with_more(own, {TABLE: table.embeddings_no.numpy(), ARRIVED: table.arrived_nk.numpy()})
 
-    def resume(self, saved: Saved) -> None:
-        """Go on from what :meth:`saved` returned."""
+    def load(self, saved: Saved) -> None:
+        """Go on from what :meth:`save` returned."""
         with as_it_was_saved(SERVER):
             load(saved, self.head, self._trainer, SERVER)
             if not len(saved.arrays[TABLE]):

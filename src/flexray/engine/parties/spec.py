@@ -1,4 +1,4 @@
-"""What parties and server are made of: picklable descriptions, from which each process builds its own.
+"""Descriptions of parties and server, from which each process builds its own. They can be pickled.
 
 Shapes: n = samples of a split, o_k = embedding width of party k.
 """
@@ -55,7 +55,7 @@ class ParticipantSpec:
 
 @dataclass(frozen=True)
 class Shared:
-    """What every participant of a run knows.
+    """Settings that all participants of a run share.
 
     Args:
         dataset: The dataset.
@@ -68,11 +68,11 @@ class Shared:
         embedding_width: Width offered to party models as ``out_features``.
         dtype: ``float32`` or ``float64``.
         threads: Threads per party.
-        wires: What every party does to embeddings that it sends; empty: nothing.
-        labels_at: Who holds the labels: ``all``; or the ``server`` alone: a party gets the gradient of the loss with
+        wires: Changes of every party's embeddings on their way; empty: none.
+        labels_at: Holders of the labels: ``all``; or the ``server`` alone: a party gets the gradient of the loss with
             respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
-        may_miss: The parties (0-based) that may miss rounds; what they sent last of every sample is kept.
-        predicts: A saved model is to predict; splits may lack labels.
+        may_miss: The parties (0-based) that may miss rounds; their last embedding of every sample is stored.
+        predicts: A saved model predicts; splits may lack labels.
     """
 
     dataset: Dataset
@@ -126,7 +126,7 @@ class Shared:
     def labels(self, for_server: bool = False) -> Mapping[str, Tensor]:
         """Load the labels of all splits, as class numbers or as numbers of :attr:`torch_dtype`.
 
-        Classes that make no sense are told once: by the server.
+        The server alone checks classes, so that a fault is reported once.
         """
         kind = torch.int64 if self.outline.task.is_classification else self.torch_dtype
         with blame("dataset", "loading its labels"):
@@ -145,7 +145,7 @@ class Shared:
 
 
 def check_model(spec: ParticipantSpec, model: nn.Module, inputs: Sequence[Tensor], shared: Shared) -> None:
-    """Refuse a model that has nothing to train or cannot train on the batches; one that is frozen or done may pass.
+    """Refuse a model that has nothing to train or cannot train on the batches, unless it is frozen or only predicts.
 
     Args:
         spec: The participant.
@@ -167,11 +167,11 @@ def _check_trains(name: str, model: nn.Module) -> None:
     """Refuse a model without parameters; warn of one that has none to train on purpose."""
     if any(p.requires_grad for p in model.parameters()):
         return
-    told = f"{name}: its model has no trainable parameters"
+    problem = f"{name}: its model has no trainable parameters"
     if next(model.parameters(), None) is None:
         hint = f"expected nn.Module attributes (lists of layers belong in nn.ModuleList), or frozen=[{name}]"
-        raise ConfigError(f"{told}; {hint}")
-    log.warning("%s: its local iterations change nothing; frozen=[%s] spares them", told, name)
+        raise ConfigError(f"{problem}; {hint}")
+    log.warning("%s: its local iterations change nothing; frozen=[%s] spares them", problem, name)
 
 
 def _check_one_sample(name: str, model: nn.Module, inputs: Sequence[Tensor]) -> None:
@@ -186,7 +186,7 @@ def _check_one_sample(name: str, model: nn.Module, inputs: Sequence[Tensor]) -> 
 
 
 def peak_memory_mb() -> float | None:
-    """Return the most memory that this process has had at once, in MB; None where the system does not tell."""
+    """Return the peak memory of this process in MB; None where the system does not say."""
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="ascii", errors="replace").splitlines() if status.is_file() else []
     return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), None)

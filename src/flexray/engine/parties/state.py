@@ -97,7 +97,7 @@ def save(model: nn.Module, trainer: Trainer, participant: str) -> Saved:
     """Return the model and what its optimizer keeps from round to round."""
     arrays: State = {MODEL + key: value for key, value in get_state(model).items()}
     try:
-        kept = CODEC.encode(trainer.optimizer.kept(), arrays, OPTIMIZER)
+        kept = CODEC.encode(trainer.optimizer.save(), arrays, OPTIMIZER)
     except TypeError as error:
         raise ParticipantError(participant, "saving its optimizer", str(error)) from error
     return Saved(arrays, {"parameters": parameter_names(model), "optimizer": kept})
@@ -108,7 +108,7 @@ def load(saved: Saved, model: nn.Module, trainer: Trainer, participant: str) -> 
     if saved.notes["parameters"] != parameter_names(model):
         raise RunFolderError(f"{participant}: what is saved of it names other parameters than its model has")
     set_state(model, model_state(saved), participant)
-    trainer.optimizer.keep(trainer.params, CODEC.decode(saved.notes["optimizer"], saved.arrays))
+    trainer.optimizer.load(trainer.params, CODEC.decode(saved.notes["optimizer"], saved.arrays))
 
 
 def fitting(saved: Saved, key: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:

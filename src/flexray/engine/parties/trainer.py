@@ -87,7 +87,7 @@ class Trainer:
         """Take ``order.tau`` local iterations on one batch.
 
         Args:
-            gradients: What :meth:`down` or :meth:`along` returned; of the latter, the report has no loss to tell.
+            gradients: From :meth:`down` or :meth:`along`; with the latter the report's loss means nothing.
             order: Number of iterations and learning rate.
             pacer: Takes the place of the order's number on the wall clock.
         """
@@ -111,7 +111,7 @@ class Trainer:
         )
 
     def rehearse(self, gradients: Gradients, order: Order, pacer: Pacer) -> Report:
-        """Run local iterations to time them: the optimizer comes out as it was, the parameters do not."""
+        """Run local iterations to time them; the optimizer is put back as it was, the parameters are not."""
         kept = copy.deepcopy(self.optimizer)
         try:
             return self.run(gradients, order, pacer)

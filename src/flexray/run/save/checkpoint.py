@@ -1,7 +1,7 @@
 """Checkpoints: a safetensors file and a JSON file each, with checksums; nothing in them is unpickled or executed.
 
 ``round-120.safetensors`` holds the arrays of all participants; ``round-120.json``, written after it, everything else:
-the driver's clock and heap, what observers had written, the configuration, and the checksum of both files.
+the driver's clock and heap, the state of the observers, the configuration, and the checksums of both files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from flexray.core.errors import RunFolderError
 from flexray.core.messages import Saved, Snapshot, State
 from flexray.core.runfolder import parse_json
 from flexray.run.save.storage import Storage
-from flexray.run.watch.base import Mark
+from flexray.run.watch.base import ObserverState
 
 FORMAT = 2
 CONTENT = {
@@ -36,16 +36,16 @@ log = logging.getLogger("flexray")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A snapshot that was written, with what its run had written and been told until then.
+    """A snapshot with the state of its run's observers and the configuration.
 
     Args:
-        snapshot: The run's state.
-        marks: Where its observers were.
-        config: Its configuration.
+        snapshot: State of the driver and the participants.
+        observers: State of the observers.
+        config: The run's configuration.
     """
 
     snapshot: Snapshot
-    marks: Mark
+    observers: ObserverState
     config: Mapping[str, Any]
 
 
@@ -53,51 +53,56 @@ class CheckpointStore:
     """Writes and finds the checkpoints of one run.
 
     Args:
-        storage: Where they are.
-        keep: How many of the last ones to keep.
+        storage: Their folder.
+        keep: Number of checkpoints to keep, the last ones.
     """
 
     def __init__(self, storage: Storage, keep: int) -> None:
-        self._storage = storage
+        self.storage = storage
         self._keep = keep
 
     def write(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, and delete those that are no longer to be kept."""
+        """Write a checkpoint, and delete those beyond the number to keep."""
+        from safetensors.numpy import save
+
         snapshot = checkpoint.snapshot
-        blob = _arrays(snapshot.participants)
+        blob = save(
+            {
+                f"{place}.{key}": np.asarray(value, order="C")
+                for place, saved in enumerate(snapshot.participants.values())
+                for key, value in saved.arrays.items()
+            }
+        )
         content = {
             "format": FORMAT,
             "round": snapshot.round,
             "sim_time": snapshot.sim_time,
             "driver": snapshot.driver,
             "participants": {name: saved.notes for name, saved in snapshot.participants.items()},
-            "marks": checkpoint.marks,
+            "marks": checkpoint.observers,
             "config": checkpoint.config,
             "arrays_sha256": hashlib.sha256(blob).hexdigest(),
         }
         text = json.dumps(content)
         sealed = f'{{"sha256": "{_sha(text)}", "content": {text}}}\n'
-        self._storage.write(f"round-{snapshot.round}.safetensors", blob)
-        self._storage.write(f"round-{snapshot.round}.json", sealed.encode())
-        self._prune()
+        self.storage.write(f"round-{snapshot.round}.safetensors", blob)
+        self.storage.write(f"round-{snapshot.round}.json", sealed.encode())
+        self.clear(self.rounds()[: self._keep])
 
-    def probe(self) -> None:
-        """Refuse a place that cannot be written, before anything is computed."""
-        self._storage.probe()
-
-    def clear(self) -> None:
-        """Delete what an earlier run left."""
-        for name in self._storage.names():
-            if NAME.fullmatch(name):
-                self._storage.delete(name)
+    def clear(self, but: Collection[int] = ()) -> None:
+        """Delete all checkpoints but those of some rounds, and files that were not finished."""
+        for name in sorted(self.storage.names()):  # .json before .safetensors
+            match = NAME.fullmatch(name)
+            if match and (int(match[1]) not in but or match[3]):
+                self.storage.delete(name)
 
     def rounds(self) -> list[int]:
         """Return the rounds of all checkpoints, the last one first."""
-        found = (NAME.fullmatch(name) for name in self._storage.names())
+        found = (NAME.fullmatch(name) for name in self.storage.names())
         return sorted((int(m[1]) for m in found if m and m[2] == "json" and not m[3]), reverse=True)
 
     def newest(self) -> Checkpoint | None:
-        """Return the last checkpoint that is whole, warning of those that are not; None if there never was one.
+        """Return the last checkpoint that is whole, warning of those that are not; None if there is none at all.
 
         Raises:
             flexray.core.errors.RunFolderError: There are some, but none is whole.
@@ -122,7 +127,7 @@ class CheckpointStore:
         from safetensors.numpy import load
 
         name = f"round-{number}"
-        sealed = parse_json(f"{name}.json", self._storage.read(f"{name}.json").decode())
+        sealed = parse_json(f"{name}.json", self.storage.read(f"{name}.json").decode())
         content = sealed["content"]
         if _sha(json.dumps(content)) != sealed["sha256"]:
             raise ValueError(f"{name}.json does not have its checksum")
@@ -130,10 +135,10 @@ class CheckpointStore:
             raise ValueError(f"{name}.json: expected an object of format {FORMAT}")
         for key, kind in CONTENT.items():
             if not conforms(content.get(key), kind):
-                raise ValueError(f"{name}.json: {key}: expected {_told(kind)}, got {str(content.get(key))[:60]!r}")
+                raise ValueError(f"{name}.json: {key}: expected {_in_words(kind)}, got {str(content.get(key))[:60]!r}")
         if content["round"] != number or not 0 <= content["sim_time"] < math.inf:
             raise ValueError(f"{name}.json: is of round {content['round']}, time {content['sim_time']}")
-        blob = self._storage.read(f"{name}.safetensors")
+        blob = self.storage.read(f"{name}.safetensors")
         if hashlib.sha256(blob).hexdigest() != content["arrays_sha256"]:
             raise ValueError(f"{name}.safetensors does not have its checksum")
         try:
@@ -144,32 +149,13 @@ class CheckpointStore:
         snapshot = Snapshot(number, float(content["sim_time"]), content["driver"], participants, durable=True)
         return Checkpoint(snapshot, content["marks"], content["config"])
 
-    def _prune(self) -> None:
-        kept = self.rounds()[: self._keep]
-        for name in sorted(self._storage.names()):  # .json before .safetensors
-            match = NAME.fullmatch(name)
-            if match and (int(match[1]) not in kept or match[3]):
-                self._storage.delete(name)
 
-
-def _told(kind: Any) -> str:
+def _in_words(kind: Any) -> str:
     return {int: "a whole number", float: "a number", str: "a text"}.get(kind, "a mapping")
 
 
 def _sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _arrays(participants: Mapping[str, Saved]) -> bytes:
-    from safetensors.numpy import save
-
-    return save(
-        {
-            f"{place}.{key}": np.asarray(value, order="C")
-            for place, saved in enumerate(participants.values())
-            for key, value in saved.arrays.items()
-        }
-    )
 
 
 def _participants(notes: Mapping[str, Any], arrays: State) -> Iterator[tuple[str, Saved]]:

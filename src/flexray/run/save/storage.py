@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import override
 
@@ -17,20 +17,27 @@ from flexray.core.errors import RunFolderError
 from flexray.core.runfolder import read_bytes
 
 PATIENCE_S = 20.0
-"""How long to wait at the start for a place to answer."""
+"""Longest wait for a place to answer at the start."""
+MAX_NOTES = 256 << 20
+"""Bytes of a JSON file; decoded it takes many times as much memory."""
 
 Result = TypeVar("Result")
-
-
-MAX_NOTES = 256 << 20
-"""Bytes of a file of notes; decoded it takes many times as much memory."""
 
 
 class Storage(ABC):
     """A folder whose files are written whole or not at all.
 
     All methods raise :class:`flexray.core.errors.RunFolderError`, one line, if the place cannot be used.
+
+    Args:
+        place: The folder's path or address, for messages.
     """
+
+    faults: ClassVar[type[Exception]] = Exception
+    """What access to the place raises; at an address, exceptions of whichever library reaches it."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
 
     @abstractmethod
     def write(self, name: str, content: bytes) -> None:
@@ -53,18 +60,32 @@ class Storage(ABC):
         self.write("probe", b"probe")
         self.delete("probe")
 
+    @contextmanager
+    def _access(self, what: str, name: str = "") -> Iterator[None]:
+        """Turn an exception into one line that says what could not be done with which file."""
+        try:
+            yield
+        except RunFolderError:
+            raise
+        except self.faults as error:
+            place = f"{self._place}/{name}" if name else self._place
+            raise RunFolderError(f"checkpoint.dir: {place}: cannot be {what}: {_reason(error)}") from error
+
 
 class LocalStorage(Storage):
     """A folder of this machine."""
 
+    faults = OSError
+
     def __init__(self, folder: Path) -> None:
+        super().__init__(os.fspath(folder))
         self._folder = folder
 
     @override
     def write(self, name: str, content: bytes) -> None:
         path = self._folder / name
         temporary = path.with_name(f"{name}.tmp")
-        with self._told("written", path):
+        with self._access("written", name):
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 _write_through(temporary, content)
@@ -89,20 +110,13 @@ class LocalStorage(Storage):
 
     @override
     def names(self) -> list[str]:
-        with self._told("listed", self._folder):
+        with self._access("listed"):
             return [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
 
     @override
     def delete(self, name: str) -> None:
-        with self._told("deleted", self._folder / name):
+        with self._access("deleted", name):
             (self._folder / name).unlink(missing_ok=True)
-
-    @contextmanager
-    def _told(self, what: str, path: Path) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise RunFolderError(f"checkpoint.dir: {path}: cannot be {what}: {error.strerror}") from error
 
 
 def _write_through(path: Path, content: bytes) -> None:
@@ -116,67 +130,64 @@ def _write_through(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all; other processes may write the same one."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
 class RemoteStorage(Storage):
     """A folder at an fsspec address."""
 
     def __init__(self, address: str) -> None:
         import fsspec  # imported late: runs that save on this machine need none of it
 
-        self._address = address
+        super().__init__(address)
         for protocol in address.partition("://")[0].split("::"):
             if protocol not in fsspec.available_protocols():
                 raise RunFolderError(f"checkpoint.dir: cannot use '{address}': no protocol '{protocol}' is known")
         try:
             self._files, self._root = _in_time(lambda: fsspec.core.url_to_fs(address))
-        except Exception as error:  # of whichever library reaches the place
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            raise RunFolderError(f"checkpoint.dir: cannot use '{address}': {reason}") from error
+        except Exception as error:
+            raise RunFolderError(f"checkpoint.dir: cannot use '{address}': {_reason(error)[:300]}") from error
 
     def probe(self) -> None:
-        """Write a file and delete it, or say that nobody answers."""
-        try:
+        """Write a file and delete it, within :data:`PATIENCE_S`."""
+        with self._access("written", "probe"):
             _in_time(super().probe)
-        except TimeoutError as error:
-            raise self._unusable("written", "probe", error) from error
 
     @override
     def write(self, name: str, content: bytes) -> None:
         path = f"{self._root}/{name}"
-        try:
+        with self._access("written", name):
             self._files.makedirs(self._root, exist_ok=True)
             self._files.pipe_file(f"{path}.tmp", content)
             self._files.mv(f"{path}.tmp", path)
-        except Exception as error:
-            raise self._unusable("written", name, error) from error
 
     @override
     def read(self, name: str) -> bytes:
-        try:
-            content: bytes = self._files.cat_file(f"{self._root}/{name}")
-        except Exception as error:
-            raise self._unusable("read", name, error) from error
-        return content
+        with self._access("read", name):
+            content: Any = self._files.cat_file(f"{self._root}/{name}")
+        return bytes(content)
 
     @override
     def names(self) -> list[str]:
-        try:
+        with self._access("listed"), suppress(FileNotFoundError):
             self._files.invalidate_cache()
             return [str(path).rpartition("/")[2] for path in self._files.ls(self._root, detail=False)]
-        except FileNotFoundError:
-            return []
-        except Exception as error:
-            raise self._unusable("listed", "", error) from error
+        return []
 
     @override
     def delete(self, name: str) -> None:
-        try:
+        with self._access("deleted", name):
             self._files.rm_file(f"{self._root}/{name}")
-        except Exception as error:
-            raise self._unusable("deleted", name, error) from error
 
-    def _unusable(self, what: str, name: str, error: Exception) -> RunFolderError:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return RunFolderError(f"checkpoint.dir: {self._address}/{name}: cannot be {what}: {reason}")
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _in_time(work: Callable[[], Result]) -> Result:

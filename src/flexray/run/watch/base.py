@@ -1,4 +1,4 @@
-"""The seam for whatever watches a run."""
+"""Observers: the interface for whatever watches a run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing_extensions import override
 
 from flexray.core.messages import Record
 
-Mark = Mapping[str, Any]
-"""Where an observer was at some record, as JSON."""
+ObserverState = Mapping[str, Any]
+"""What an observer has seen and written until some record, as JSON."""
 
 
 class Observer(ABC):
     """Gets every record of a run, in order, in the process that the user started.
 
-    A run that goes on from a snapshot begins with another ``Started``; before it, :meth:`rewind` undoes what came after
+    A run that goes on from a snapshot begins with another ``Started``; before it, :meth:`load` undoes what came after
     the snapshot.
     """
 
@@ -25,74 +25,52 @@ class Observer(ABC):
     def on(self, record: Record) -> None:
         """Take note of a record."""
 
-    def mark(self) -> Mark:
-        """Return, as JSON, where it is now, for :meth:`rewind`."""
+    def save(self) -> ObserverState:
+        """Return the present state, for :meth:`load`."""
         return {}
 
-    def rewind(self, mark: Mark) -> None:  # noqa: B027 - most observers look forward only
-        """Be as it was when :meth:`mark` was called, maybe in another process."""
+    def load(self, state: ObserverState) -> None:  # noqa: B027 - most observers have no state
+        """Return to a state that :meth:`save` returned, maybe in another process."""
 
     def close(self) -> None:  # noqa: B027 - most observers have nothing to finish
         """Finish; called once, also when the run failed."""
 
 
-class Late(Observer):
-    """Observers that are made when the run begins: one that is refused before that touches no file.
+class Observers(Observer):
+    """Several observers, made at the first record: a run that is refused before it touches no file.
 
     Args:
-        make: Makes them, where they are to begin or go on.
+        make: Makes them.
+        since: Their state at the checkpoint from which the run goes on; empty if it begins.
     """
 
-    def __init__(self, make: Callable[[], Observer]) -> None:
+    def __init__(self, make: Callable[[], Sequence[Observer]], since: ObserverState | None = None) -> None:
         self._make = make
-        self._made: Observer | None = None
-        self._first: Mark = {}
+        self._made: Sequence[Observer] = ()
+        self._first = since or {}
 
     @override
     def on(self, record: Record) -> None:
-        if self._made is None:
+        if not self._made:
             self._made = self._make()
-            self._first = self._made.mark()
-        self._made.on(record)
-
-    def mark(self) -> Mark:
-        """Return where they are; nothing before the run begins."""
-        return self._made.mark() if self._made else {}
-
-    def rewind(self, mark: Mark) -> None:
-        """Be as when ``mark`` was made; an empty one: as they began."""
-        if self._made:
-            self._made.rewind(mark or self._first)
-
-    @override
-    def close(self) -> None:
-        if self._made:
-            self._made.close()
-
-
-class Observers(Observer):
-    """Several as one."""
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        self._observers = tuple(observers)
-
-    @override
-    def on(self, record: Record) -> None:
-        for observer in self._observers:
+            self.load(self._first)
+            self._first = self.save()
+        for observer in self._made:
             observer.on(record)
 
     @override
-    def mark(self) -> Mark:
-        marks = ((type(observer).__name__, observer.mark()) for observer in self._observers)
-        return {name: mark for name, mark in marks if mark}
+    def save(self) -> ObserverState:
+        states = ((type(observer).__name__, observer.save()) for observer in self._made)
+        return {name: state for name, state in states if state}
 
-    @override
-    def rewind(self, mark: Mark) -> None:
-        for observer in self._observers:
-            if type(observer).__name__ in mark:
-                observer.rewind(mark[type(observer).__name__])
+    def load(self, state: ObserverState) -> None:
+        """Return to a saved state; an empty one is that at the first record."""
+        for observer in self._made:
+            own = (state or self._first).get(type(observer).__name__)
+            if own is not None:
+                observer.load(own)
 
     @override
     def close(self) -> None:
-        for observer in self._observers:
+        for observer in self._made:
             observer.close()

@@ -1,4 +1,4 @@
-"""What watches a run, as its configuration says."""
+"""The observers of a run, as its configuration says, and a check of their state in a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,19 +7,34 @@ from pathlib import Path
 from typing import Any
 
 from flexray.config.job import Job
-from flexray.core.runfolder import flatten
-from flexray.run.watch.base import Observer
+from flexray.core.conforming import conforms
+from flexray.core.errors import RunFolderError
+from flexray.core.runfolder import EVALS_FILE, ROUNDS_FILE, TIMELINE_FILE, flatten
+from flexray.run.watch.base import Observer, ObserverState
 from flexray.run.watch.constraint import ConstraintObserver
 from flexray.run.watch.folder import ModelObserver, TableObserver
-from flexray.run.watch.sweep_progress import SweepProgress
+from flexray.run.watch.summary import SummaryObserver
+from flexray.run.watch.sweep import SweepProgress
 from flexray.run.watch.terminal import ProgressObserver
 from flexray.run.watch.timeline import TimelineObserver
-from flexray.run.watch.trackers import make_tracker
-from flexray.run.watch.tracking import TrackingObserver
+from flexray.run.watch.tracking import TrackingObserver, make_tracker
+
+EVALUATION = {"round": int, "epoch": float, "sim_time": float, "metrics": dict[str, float]}
+KINDS: dict[str, Any] = {
+    TableObserver.__name__: {"rounds": int, "evals": int, "metrics": list[str]},
+    TimelineObserver.__name__: {"end": int, "separator": str, "total": int},
+    SummaryObserver.__name__: {
+        "up": list[int], "down": list[int], "absent": list[int], "reached": (None, EVALUATION),
+        "reached_bytes": int, "last_eval": (None, EVALUATION),
+    },
+}  # fmt: skip
+"""Types of the state of those observers that every run has."""
+FILES = {("TableObserver", "rounds"): ROUNDS_FILE, ("TableObserver", "evals"): EVALS_FILE,
+         ("TimelineObserver", "end"): TIMELINE_FILE}  # fmt: skip
 
 
 def chosen_trackers(config: Mapping[str, Any], job: Job, folder: Path, base_dir: Path) -> list[Observer]:
-    """Return what hands the run to an experiment tracker, if one was chosen."""
+    """Return the observer that feeds an experiment tracker, if one was chosen."""
     if config["logger"]["kind"] == "none":
         return []
     params = {"name": run_name(job), **flatten(dict(config))}
@@ -27,16 +42,16 @@ def chosen_trackers(config: Mapping[str, Any], job: Job, folder: Path, base_dir:
 
 
 def run_name(job: Job) -> str:
-    """Return what a run is called where many are shown."""
+    """Return the name of a run where many are shown."""
     return f"{job.algo}-{job.dataset}-{job.experiment.shared.seed}"
 
 
-def usual_observers(job: Job, folder: Path, keep: bool, quiet: bool, sweep: SweepProgress | None) -> list[Observer]:
-    """Return what writes the run folder and, unless ``quiet``, shows progress; ``keep``: files go on as they are."""
+def usual_observers(job: Job, folder: Path, goes_on: bool, quiet: bool, sweep: SweepProgress | None) -> list[Observer]:
+    """Return what writes the run folder, whose files a run may go on with, and, unless ``quiet``, shows progress."""
     x = job.experiment
     observers: list[Observer] = [
-        TableObserver(folder, keep),
-        TimelineObserver(folder, job.timeline_rounds, x.time_unit, keep),
+        TableObserver(folder, goes_on),
+        TimelineObserver(folder, job.timeline_rounds, x.time_unit, goes_on),
         ModelObserver(folder),
     ]
     if job.smoothness:
@@ -45,6 +60,22 @@ def usual_observers(job: Job, folder: Path, keep: bool, quiet: bool, sweep: Swee
     if job.progress and not quiet:
         bars = sweep.bars if sweep else None
         observers.append(ProgressObserver(x.target.metric, x.limits.max_time, x.time_unit, shared=bars))
-    if sweep:
-        observers.append(sweep)
-    return observers
+    return [*observers, sweep] if sweep else observers
+
+
+def check_state(state: ObserverState, folder: Path, parties: int) -> None:
+    """Refuse state of observers that makes no sense, or that goes beyond the files of the run folder.
+
+    Raises:
+        RunFolderError: It names the observer, or the file.
+    """
+    for name, kind in KINDS.items():
+        if not conforms(state.get(name), kind):
+            raise RunFolderError(f"the checkpoint's marks of {name} make no sense: {str(state.get(name))[:100]}")
+    if any(len(state["SummaryObserver"][key]) != parties for key in ("up", "down", "absent")):
+        raise RunFolderError(f"the checkpoint's marks of SummaryObserver: expected numbers of {parties} parties")
+    for (name, key), file in FILES.items():
+        path, expected = folder / file, state[name][key]
+        found = path.stat().st_size if path.exists() else 0
+        if found < expected:
+            raise RunFolderError(f"{path}: it has {found} bytes, but the checkpoint was made at {expected}")

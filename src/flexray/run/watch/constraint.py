@@ -10,7 +10,7 @@ from typing_extensions import override
 from flexray.algorithms.theory import violations
 from flexray.core.messages import Ended, Record, RoundRecord, Started
 from flexray.optimizers import LocalOptimizer
-from flexray.run.watch.base import Mark, Observer
+from flexray.run.watch.base import Observer, ObserverState
 
 log = logging.getLogger("flexray")
 
@@ -39,12 +39,12 @@ class ConstraintObserver(Observer):
             log.warning("the theory's limit on the learning rate was exceeded in %d rounds", self._rounds)
 
     @override
-    def mark(self) -> Mark:
+    def save(self) -> ObserverState:
         return {"rounds": self._rounds}
 
     @override
-    def rewind(self, mark: Mark) -> None:
-        self._rounds = mark["rounds"]
+    def load(self, state: ObserverState) -> None:
+        self._rounds = state["rounds"]
 
     def _check(self, record: RoundRecord) -> None:
         w_bar = [o.max_weight(t, lr) for o, t, lr in zip(self._optimizers, record.tau, record.lr, strict=True)]

@@ -16,24 +16,24 @@ from typing_extensions import override
 from flexray.core.errors import RunFolderError
 from flexray.core.files import check_file
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started, State
-from flexray.run.watch.base import Mark, Observer
+from flexray.core.runfolder import EVALS_FILE, MODEL_FOLDER, ROUNDS_FILE, SUMMARY_FILE, TENSORBOARD_FOLDER
+from flexray.run.watch.base import Observer, ObserverState
 
 ROUND_COLUMNS = (
     "round", "sim_time", "duration", "tau", "lr", "train_loss", "sent_bytes", "utilization", "party", "staleness",
     "absent",
 )  # fmt: skip
-MODEL_FOLDER = Path("checkpoints") / "final"
 
 
 def event_files(folder: Path) -> list[Path]:
     """Return the event files that an earlier run in the folder wrote for TensorBoard."""
-    return sorted((folder / "tensorboard").glob("events.out.tfevents.*"))
+    return sorted((folder / TENSORBOARD_FOLDER).glob("events.out.tfevents.*"))
 
 
 def discard(folder: Path, events: Sequence[Path] = ()) -> None:
-    """Delete what an earlier run left for its end, and its ``events``: nobody is to take them for the new run's."""
+    """Delete summary, model and ``events`` of an earlier run, lest they pass for those of the run that begins."""
     try:
-        (folder / "summary.json").unlink(missing_ok=True)
+        (folder / SUMMARY_FILE).unlink(missing_ok=True)
         for path in events:
             path.unlink(missing_ok=True)
         if (folder / MODEL_FOLDER).exists():
@@ -42,27 +42,24 @@ def discard(folder: Path, events: Sequence[Path] = ()) -> None:
         raise RunFolderError(f"{error.filename}: cannot be deleted: {error.strerror}") from error
 
 
-def open_new(path: Path, keep: bool = False) -> TextIO:
-    """Open a file of the run folder for writing; with ``keep``, leave what is in it."""
+def open_new(path: Path, goes_on: bool = False) -> TextIO:
+    """Open a file of the run folder for writing; a run that goes on finds it as it was."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("r+" if keep and path.exists() else "w", newline="", encoding="utf-8")
+        return path.open("r+" if goes_on and path.exists() else "w", newline="", encoding="utf-8")
     except OSError as error:
         raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def end_of(file: TextIO) -> int:
-    """Return how long a file is, with all that was written."""
+    """Return the length of a file in bytes, with all that was written."""
     file.flush()
     return file.tell()
 
 
 def cut(file: TextIO, length: int) -> None:
-    """Cut a file to the length that it once had, and write on there."""
+    """Cut a file to the length that it had, and write on there."""
     file.flush()
-    found = os.fstat(file.fileno()).st_size
-    if found < length:
-        raise RunFolderError(f"{file.name}: it has {found} bytes, but the checkpoint was made at {length}")
     file.seek(length)
     file.truncate()
 
@@ -72,15 +69,15 @@ class TableObserver(Observer):
 
     Args:
         folder: The run folder.
-        keep: Go on in the files that are there; :meth:`rewind` says where.
+        goes_on: Write on in the files that are there, from where :meth:`load` says.
     """
 
-    def __init__(self, folder: Path, keep: bool = False) -> None:
-        self._rounds_file = open_new(folder / "rounds.csv", keep)
-        self._evals_file = open_new(folder / "evals.csv", keep)
+    def __init__(self, folder: Path, goes_on: bool = False) -> None:
+        self._rounds_file = open_new(folder / ROUNDS_FILE, goes_on)
+        self._evals_file = open_new(folder / EVALS_FILE, goes_on)
         self._rounds = csv.writer(self._rounds_file, lineterminator="\n")
         self._evals = csv.writer(self._evals_file, lineterminator="\n")
-        if not keep:
+        if not goes_on:
             self._rounds.writerow(ROUND_COLUMNS)
         self._metrics: tuple[str, ...] = ()
         self._names: tuple[str, ...] = ()
@@ -112,16 +109,16 @@ class TableObserver(Observer):
         self._rounds_file.flush()
 
     @override
-    def mark(self) -> Mark:
+    def save(self) -> ObserverState:
         return {
             "rounds": end_of(self._rounds_file), "evals": end_of(self._evals_file), "metrics": list(self._metrics),
         }  # fmt: skip
 
     @override
-    def rewind(self, mark: Mark) -> None:
-        cut(self._rounds_file, mark["rounds"])
-        cut(self._evals_file, mark["evals"])
-        self._metrics = tuple(mark["metrics"])
+    def load(self, state: ObserverState) -> None:
+        cut(self._rounds_file, state["rounds"])
+        cut(self._evals_file, state["evals"])
+        self._metrics = tuple(state["metrics"])
 
     @override
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""``summary.json``: what a run was and what came out (docs/algorithms.md, Columns and metrics)."""
+"""``summary.json``: settings and results of a run (docs/algorithms.md, Columns and metrics), and the closing table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from typing import Any
 from rich.table import Table
 from typing_extensions import override
 
-from flexray.config.devices import described
+from flexray.config.hosts import described_computes
 from flexray.config.job import Job
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
+from flexray.core.runfolder import SUMMARY_FILE
 from flexray.core.speeds import Speeds
-from flexray.run.watch.base import Mark, Observer
+from flexray.run.watch.base import Observer, ObserverState
 from flexray.traces.speeds import TraceSpeeds
 
 PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
@@ -58,7 +59,7 @@ class SummaryObserver(Observer):
             self.ended = record
 
     @override
-    def mark(self) -> Mark:
+    def save(self) -> ObserverState:
         reached, last = (None if r is None else vars(r) for r in (self._reached, self._last_eval))
         return {
             "up": list(self._up), "down": list(self._down), "absent": list(self._absent),
@@ -66,12 +67,12 @@ class SummaryObserver(Observer):
         }  # fmt: skip
 
     @override
-    def rewind(self, mark: Mark) -> None:
-        self._up, self._down, self._absent = list(mark["up"]), list(mark["down"]), list(mark["absent"])
+    def load(self, state: ObserverState) -> None:
+        self._up, self._down, self._absent = list(state["up"]), list(state["down"]), list(state["absent"])
         self._reached, self._last_eval = (
-            None if mark[key] is None else EvalRecord(**mark[key]) for key in ("reached", "last_eval")
+            None if state[key] is None else EvalRecord(**state[key]) for key in ("reached", "last_eval")
         )
-        self._reached_bytes = mark["reached_bytes"]
+        self._reached_bytes = state["reached_bytes"]
 
     def summary(self, wall_s: float, setup_s: float) -> dict[str, Any]:
         """Return the summary of a run that ended.
@@ -82,8 +83,8 @@ class SummaryObserver(Observer):
         """
         if self.ended is None:
             raise RuntimeError("the run has not ended")
-        x, ended, reached = self._job.experiment, self.ended, self._reached
-        diverged = ended.divergence
+        x, plan, ended = self._job.experiment, self._job.cluster, self.ended
+        reached, last, diverged = self._reached, self._last_eval, ended.divergence
         return {
             "algo": self._job.algo,
             "dataset": self._job.dataset,
@@ -102,8 +103,10 @@ class SummaryObserver(Observer):
             "num_outputs": x.shared.outline.task.num_outputs,
             **({"classes": list(classes)} if (classes := x.shared.outline.task.classes) else {}),
             "metric": x.target.metric,
-            "final": self._final(),
-            "final_round": self._last_eval.round if self._last_eval else None,
+            "final": {
+                key: value if math.isfinite(value) else None for key, value in (last.metrics if last else {}).items()
+            },
+            "final_round": last.round if last else None,
             "target": x.target.value,
             "time_to_target": reached.sim_time if reached else None,
             "rounds_to_target": reached.round if reached else None,
@@ -114,23 +117,15 @@ class SummaryObserver(Observer):
             },
             "absent_rounds": None if x.absences is None else dict(zip(self._names, self._absent, strict=True)),
             "model_digest": ended.digests,
-            **described(x),
+            **described_computes(x),
             "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
-            "cluster": self._cluster(),
+            "cluster": {
+                "kind": plan.kind,
+                "hosts": [host.name for host in plan.hosts],
+                "party_threads": plan.threads,
+                "machine_cpus": os.cpu_count(),
+            },
             "versions": versions(),
-        }
-
-    def _final(self) -> dict[str, float | None]:
-        metrics = self._last_eval.metrics if self._last_eval else {}
-        return {key: value if math.isfinite(value) else None for key, value in metrics.items()}
-
-    def _cluster(self) -> dict[str, Any]:
-        plan = self._job.cluster
-        return {
-            "kind": plan.kind,
-            "hosts": [host.name for host in plan.hosts],
-            "party_threads": plan.threads,
-            "machine_cpus": os.cpu_count(),
         }
 
 
@@ -154,11 +149,12 @@ def versions() -> dict[str, str]:
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
     """Write ``summary.json``."""
-    (folder / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    (folder / SUMMARY_FILE).write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def summary_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the closing table of one run."""
+    unit = summary["time_unit"]
     table = Table(title=f"{summary['algo']} on {summary['dataset']}: {summary['status']}", show_header=False)
     table.add_column()
     table.add_column(justify="right", overflow="fold")
@@ -166,7 +162,7 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
         ("data", summary["data_source"]),
         ("parties", str(summary["num_parties"])),
         ("rounds", f"{summary['rounds']:,}"),
-        (_time_name(summary["time_unit"]), f"{summary['sim_time']:,.6g}"),
+        ("time (seconds)" if unit == "seconds" else f"simulated time ({unit})", f"{summary['sim_time']:,.6g}"),
         *_final_rows(summary),
         *_target_rows(summary),
         *_absence_rows(summary),
@@ -181,7 +177,7 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
 
 
 def _final_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the last metrics, and of which round they are if that is not the last."""
+    """Return the last metrics, with their round if that is not the last."""
     at = "" if summary["final_round"] == summary["rounds"] else f" at round {summary['final_round']:,}"
     return [
         (f"{key.replace('_', ' ')}{at}", "-" if value is None else f"{value:.4f}")
@@ -189,38 +185,26 @@ def _final_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _time_name(unit: str) -> str:
-    return "time (seconds)" if unit == "seconds" else f"simulated time ({unit})"
-
-
 def _memory_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the peak of every process that holds parties: one number if there are many."""
+    """Return the peak of every process that holds parties; of many, the least and the most."""
     known = [mb for mb in summary["peak_memory_mb"] if mb is not None]
     shown = ", ".join(f"{mb:,.0f}" for mb in known) if len(known) <= 4 else f"{min(known):,.0f} to {max(known):,.0f}"
     return [("peak memory by party process (MB)", shown)] if known else []
 
 
 def _absence_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return how many rounds parties missed, if that was simulated; of many parties, from the fewest to the most."""
+    """Return the rounds that parties missed, if that was simulated; of many parties, the fewest and the most."""
     missed = summary["absent_rounds"]
     if missed is None:
         return []
-    few = len(missed) <= 4
-    told = ", ".join(f"{name} {n:,}" for name, n in missed.items() if n) or "none"
-    return [("rounds missed", told if few else f"{min(missed.values()):,} to {max(missed.values()):,} a party")]
+    if len(missed) > 4:
+        return [("rounds missed", f"{min(missed.values()):,} to {max(missed.values()):,} a party")]
+    return [("rounds missed", ", ".join(f"{name} {n:,}" for name, n in missed.items() if n) or "none")]
 
 
 def _target_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["target"] is None:
         return []
-    return [
-        (
-            f"time to {summary['metric']} {summary['target']:g} ({summary['time_unit']})",
-            _or_dash(summary["time_to_target"]),
-        ),
-        ("rounds to target", _or_dash(summary["rounds_to_target"])),
-    ]
-
-
-def _or_dash(value: float | None) -> str:
-    return "--" if value is None else f"{value:,.6g}"
+    names = (f"time to {summary['metric']} {summary['target']:g} ({summary['time_unit']})", "rounds to target")
+    values = (summary["time_to_target"], summary["rounds_to_target"])
+    return [(name, "--" if value is None else f"{value:,.6g}") for name, value in zip(names, values, strict=True)]

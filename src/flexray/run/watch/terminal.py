@@ -27,8 +27,8 @@ from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Starte
 from flexray.core.runfolder import check_files
 from flexray.run.watch.base import Observer
 
-SETUP_SAID_S = 10.0
-"""How often a line says how many processes have started."""
+SETUP_EVERY_S = 10.0
+"""Seconds between lines on the processes that have started."""
 
 log = logging.getLogger("flexray")
 
@@ -46,7 +46,7 @@ class TerminalHandler(logging.StreamHandler[TextIO]):
 
 
 class RunLog(logging.FileHandler):
-    """``run.log``; Hydra opens it before anything else, so it looks first whether the run folder may be written to."""
+    """``run.log``; Hydra opens it before anything else, so it first checks that the run folder may be written to."""
 
     def __init__(self, filename: str) -> None:
         folder = Path(filename).parent
@@ -62,7 +62,7 @@ class ProgressObserver(Observer):
     Args:
         metric: The metric to show, for example ``test_top1``.
         max_time: Limit of time, if the run has no limit in rounds.
-        time_unit: What times are told in.
+        time_unit: Unit of simulated time.
         console: Where to show it.
         shared: The bars of a sweep, to which this one is added.
     """
@@ -112,23 +112,18 @@ class ProgressObserver(Observer):
     def _update(self, record: RoundRecord) -> None:
         if self._progress is None or self._task is None:
             return
-        active = [tau for tau in record.tau if tau > 0]
-        spread = f"tau {min(active)}..{max(active)}" if active else "tau 0"
-        spread += f"  absent {len(record.absent)}" if record.absent is not None else ""
-        now = f"{self._time(record.sim_time)}  loss {record.train_loss:.4f}  {self._metric} {self._value}  {spread}"
+        figures = f"{self._time(record.sim_time)}  loss {record.train_loss:.4f}  {self._metric} {self._value}"
         done = record.sim_time if self._by_time else record.round
-        self._progress.update(self._task, completed=done, now=now)
+        self._progress.update(self._task, completed=done, now=figures + _spread(record))
 
     def _evaluated(self, record: EvalRecord) -> None:
         self._value = f"{record.metrics[self._metric]:.4f}"
         if self._progress is None:
             loss = record.metrics.get("train_loss", record.metrics["test_loss"])
-            tau = [t for t in self._last.tau if t > 0] if self._last else []
-            absent = self._last.absent if self._last else None
             log.info(
-                "round %d  epoch %.2f  %s  loss %.4f  %s %s%s%s",
+                "round %d  epoch %.2f  %s  loss %.4f  %s %s%s",
                 record.round, record.epoch, self._time(record.sim_time), loss, self._metric, self._value,
-                f"  tau {min(tau)}..{max(tau)}" if tau else "", "" if absent is None else f"  absent {len(absent)}",
+                _spread(self._last) if self._last else "",
             )  # fmt: skip
 
     def _time(self, value: float) -> str:
@@ -145,8 +140,15 @@ class ProgressObserver(Observer):
         self._progress = None
 
 
+def _spread(record: RoundRecord) -> str:
+    """Return the range of local iterations in a round and, if absence is simulated, the number of absent parties."""
+    active = [tau for tau in record.tau if tau > 0]
+    absent = "" if record.absent is None else f"  absent {len(record.absent)}"
+    return f"  tau {min(active)}..{max(active)}{absent}" if active else f"  tau 0{absent}"
+
+
 def progress_columns() -> tuple[ProgressColumn, ...]:
-    """Return what a bar shows: name, bar, how many of how many, figures, time left."""
+    """Return the columns of a bar: name, bar, steps done of all, figures, time left."""
     return (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -166,10 +168,10 @@ def setup_progress(
     """Show how many of a run's processes have started: a bar on a terminal, a line now and then elsewhere.
 
     Args:
-        total: How many there are to be.
+        total: Number of processes.
         console: Where to show it.
         shared: The bars of a sweep, to which this one is added.
-        now: Tells seconds.
+        now: Returns seconds.
     """
     console, last_s = console or Console(), now()
     bars = (shared or Progress(*progress_columns(), console=console)) if console.is_terminal else None
@@ -179,7 +181,7 @@ def setup_progress(
         nonlocal last_s
         if bars and task is not None:
             bars.update(task, completed=started, refresh=True)
-        elif now() - last_s >= SETUP_SAID_S and started < total:
+        elif now() - last_s >= SETUP_EVERY_S and started < total:
             last_s = now()
             log.info("started %d of %d processes", started, total)
 
@@ -201,10 +203,5 @@ def announce_end(record: Ended) -> None:
         what, place = "became NaN or infinite", f", local iteration {where.local_iteration + 1}"
         if where.loss is not None:
             what, place = f"grew to {where.loss:.3g}, more than a million times the first,", ""
-        log.error(
-            "diverged: the loss %s in round %d at %s%s; a lower lr may help",
-            what,
-            where.round,
-            where.participant,
-            place,
-        )
+        said = "diverged: the loss %s in round %d at %s%s; a lower lr may help"
+        log.error(said, what, where.round, where.participant, place)

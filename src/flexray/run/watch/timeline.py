@@ -1,4 +1,4 @@
-"""``timeline.json``: who computed, communicated and waited when, in Chrome's trace-event format.
+"""``timeline.json``: when participants computed, communicated and waited, in Chrome's trace-event format.
 
 Open it in Perfetto or chrome://tracing. One unit of simulated time is shown as one millisecond, a second as a second.
 """
@@ -12,11 +12,12 @@ from typing import Any
 from typing_extensions import override
 
 from flexray.core.messages import Record, RoundRecord, Started
-from flexray.run.watch.base import Mark, Observer
+from flexray.core.runfolder import TIMELINE_FILE
+from flexray.run.watch.base import Observer, ObserverState
 from flexray.run.watch.folder import cut, end_of, open_new
 
 SCALES = {"units": (1e3, "simulated time, 1 unit = 1 ms"), "seconds": (1e6, "seconds")}
-"""Microseconds of the file for one of ``time_unit``, and what the viewer calls the time."""
+"""Microseconds of the file for one of ``time_unit``, and the name of the time in the viewer."""
 
 
 class TimelineObserver(Observer):
@@ -24,16 +25,16 @@ class TimelineObserver(Observer):
 
     Args:
         folder: The run folder.
-        max_rounds: How many rounds to show.
-        time_unit: What times are told in.
-        keep: Go on in the file that is there; :meth:`rewind` says where.
+        max_rounds: Number of rounds to show.
+        time_unit: Unit of simulated time.
+        goes_on: Write on in the file that is there, from where :meth:`load` says.
     """
 
-    def __init__(self, folder: Path, max_rounds: int, time_unit: str = "units", keep: bool = False) -> None:
-        self._file = open_new(folder / "timeline.json", keep)
+    def __init__(self, folder: Path, max_rounds: int, time_unit: str = "units", goes_on: bool = False) -> None:
+        self._file = open_new(folder / TIMELINE_FILE, goes_on)
         self._max_rounds = max_rounds
         self._scale, self._caption = SCALES[time_unit]
-        if not keep:
+        if not goes_on:
             self._file.write('{"displayTimeUnit": "ms", "traceEvents": [')
         self._separator = "\n"
         self._total = 0
@@ -55,13 +56,13 @@ class TimelineObserver(Observer):
         self._separator = ",\n"
 
     @override
-    def mark(self) -> Mark:
+    def save(self) -> ObserverState:
         return {"end": end_of(self._file), "separator": self._separator, "total": self._total}
 
     @override
-    def rewind(self, mark: Mark) -> None:
-        cut(self._file, mark["end"])
-        self._separator, self._total = mark["separator"], mark["total"]
+    def load(self, state: ObserverState) -> None:
+        cut(self._file, state["end"])
+        self._separator, self._total = state["separator"], state["total"]
 
     @override
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""One module per trace format; each holds a ``FORMAT``. A new format is one new module here, or one of your own.
+"""One module per trace format with a ``FORMAT``. A new format is a new module, here or anywhere.
 
 ``import my_package.my_module FILES`` on the command line uses the ``FORMAT`` of any importable module.
 """
@@ -19,10 +19,10 @@ def formats() -> dict[str, Format]:
 
 
 def find_format(name: str) -> Format:
-    """Return a format by its name, or by the module of somebody's own.
+    """Return a format by its name, or by its module.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no such format.
     """
     known = formats()
     if name in known:

@@ -1,43 +1,36 @@
-"""What a trace format is: how its files become utilizations per machine and window."""
+"""The interface of trace formats, from files to utilizations per machine and window."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from flexray.core.errors import ConfigError
+from flexray.traces.chunks import Progress, no_progress
 from flexray.traces.cleaning import Counts, Policy
-
-FloatArray = npt.NDArray[np.float64]
+from flexray.traces.files import FloatArray
 
 DEFAULT_STEP_S = 300
 PER_CENT = 100.0
 
 
-def no_progress(count: int) -> None:
-    """Tell nobody."""
-
-
 @dataclass(frozen=True)
 class Request:
-    """What somebody wants imported.
+    """The files to import, and the options.
 
     Args:
         files: In the order in which they are added up.
         machine_events: Capacities of machines, for the formats that need them.
         step_s: Seconds of a window; None: the format's own.
         unit: ``fraction`` or ``percent``; None: the format's own.
-        policy: How faults are repaired.
-        idle: ``zero`` or ``gap``: see ``usage.utilizations``.
-        keep_in_alloc: google2019: count tasks inside allocs although the alloc's own row has them.
+        policy: Repairs of faults.
+        idle: Value of windows without a task on a machine that was there: ``zero``, or ``gap`` for none.
+        keep_in_alloc: google2019: count tasks inside allocs although the alloc's own row includes them.
         max_machines: Machines beyond these, in order of appearance, are left out.
         workers: Files read at once.
-        progress: Is told how many more bytes were read.
+        progress: Called with the number of bytes read since the last call.
     """
 
     files: tuple[Path, ...]
@@ -49,7 +42,7 @@ class Request:
     keep_in_alloc: bool = False
     max_machines: int = 15_000
     workers: int = 2
-    progress: Callable[[int], None] = no_progress
+    progress: Progress = no_progress
 
 
 @dataclass(frozen=True)
@@ -66,9 +59,8 @@ class Format(ABC):
     Attributes:
         summary: One line for the help text.
         unit: ``fraction`` or ``percent`` where the format fixes the unit; None: fractions, unless ``--unit percent``.
-        above_one: What is done about values above 1 unless the user says otherwise.
+        above_one: Default of ``--above-one``.
         events: Whether ``--machine-events`` is ``needed``, ``optional`` or ``unused``.
-        has_tasks: Whether windows without a task can be told from windows without a measurement.
     """
 
     summary: str
@@ -81,11 +73,11 @@ class Format(ABC):
         """Read the files and count their faults."""
 
     def divisor(self, request: Request) -> float:
-        """Return what values are divided by to become fractions."""
+        """Return the number that values are divided by to become fractions."""
         return PER_CENT if (request.unit or self.unit) == "percent" else 1.0
 
     def check(self, name: str, request: Request) -> None:
-        """Refuse what the format cannot do.
+        """Refuse options that the format cannot use.
 
         Raises:
             ConfigError: An option contradicts the format or is missing.

@@ -13,21 +13,20 @@ from pathlib import Path
 import numpy as np
 
 from flexray.core.errors import DataError
-from flexray.traces.capacity import Capacity, Events, capacities
-from flexray.traces.chunks import Columns, chunks, floats, read_columns, whole
+from flexray.traces.capacity import Events, TaskFormat
+from flexray.traces.chunks import Columns, chunks, floats, whole
 from flexray.traces.formats.base import Request
-from flexray.traces.kinds import TaskFormat
 from flexray.traces.usage import Cells, Splitter, Usage, mix
 
 TASK_USAGE = Columns(
     (20, 19),
-    {0: "start", 1: "end", 2: "job", 3: "index", 4: "machine", 5: "rate"},
-    {"start": "int64", "end": "int64", "job": "int64", "index": "int64", "machine": "int64", "rate": "float64"},
-)
+    {
+        "start": (0, "int64"), "end": (1, "int64"), "job": (2, "int64"), "index": (3, "int64"),
+        "machine": (4, "int64"), "rate": (5, "float64"),
+    },
+)  # fmt: skip
 MACHINE_EVENTS = Columns(
-    (6,),
-    {0: "time", 1: "machine", 2: "kind", 4: "cpus"},
-    {"time": "int64", "machine": "int64", "kind": "int64", "cpus": "float64"},
+    (6,), {"time": (0, "int64"), "machine": (1, "int64"), "kind": (2, "int64"), "cpus": (4, "float64")}
 )
 REMOVE = 1
 
@@ -42,25 +41,21 @@ class Google2011(TaskFormat):
         """Read the usage of a file by machine and window."""
         splitter = Splitter(step_us)
         for chunk in chunks(path, progress=request.progress):
-            table = read_columns(chunk, TASK_USAGE)
+            table = TASK_USAGE.read(chunk)
             job_n, index_n, machine_n = (whole(table[name]) for name in ("job", "index", "machine"))
             start_n, end_n, rate_n = whole(table["start"]), whole(table["end"]), floats(table["rate"])
             task_n, row_n = mix(job_n, index_n, machine_n), np.arange(len(table))
-            usage = Usage(start_n, end_n, machine_n, rate_n, task_n, row_n)
-            yield splitter.cells(chunk, usage)
+            yield splitter.cells(chunk, Usage(start_n, end_n, machine_n, rate_n, task_n, row_n))
 
-    def capacities(self, path: Path) -> dict[str, Capacity]:
-        """Return capacity over time of every machine."""
-        found = []
+    def read_events(self, path: Path) -> Iterator[Events]:
+        """Read a file of machine events."""
         for chunk in chunks(path):
-            table = read_columns(chunk, MACHINE_EVENTS)
+            table = MACHINE_EVENTS.read(chunk)
             kind_n = whole(table["kind"])
             if ((kind_n < 0) | (kind_n > 2)).any():
                 row = int(np.flatnonzero((kind_n < 0) | (kind_n > 2))[0])
                 raise DataError(f"{chunk.where(row)}: expected an event of type 0, 1 or 2, got {kind_n[row]}")
-            time_n, machine_n, cpus_n = whole(table["time"]), whole(table["machine"]), floats(table["cpus"])
-            found.append(Events(time_n, machine_n, kind_n == REMOVE, cpus_n))
-        return capacities(path, found)
+            yield Events(whole(table["time"]), whole(table["machine"]), kind_n == REMOVE, floats(table["cpus"]))
 
 
 FORMAT = Google2011()

@@ -3,7 +3,7 @@
 Columns used: ``start_time``, ``end_time`` (us), ``machine_id``, ``average_usage.cpus`` (nested; or flattened to
 ``average_usage.cpus`` or ``average_usage_cpus``; or, in a CSV, ``average_usage`` as JSON text) and, if they are there,
 ``collection_id``, ``instance_index`` and ``alloc_collection_id``. Rows of tasks inside an alloc are left out, as in
-Google's own analysis notebook: the row of the alloc has their usage already.
+Google's own analysis notebook: the row of the alloc includes their usage.
 
 ``machine_events`` (the same kinds of file): ``time``, ``machine_id``, ``type`` (1 or ADD, 2 or REMOVE, 3 or UPDATE) and
 ``capacity.cpus``. Without it every machine counts as capacity 1, the largest of the cell, since usage is in its units.
@@ -15,12 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from flexray.core.errors import DataError
-from flexray.traces.capacity import Capacity, Events, capacities
+from flexray.traces.capacity import Events, TaskFormat
 from flexray.traces.formats.base import Request
-from flexray.traces.kinds import TaskFormat
 from flexray.traces.records import Field, batches
 from flexray.traces.usage import Cells, Splitter, Usage, mix
 
@@ -59,20 +57,16 @@ class Google2019(TaskFormat):
             cells.counts.add("in_alloc", int(in_alloc_n.sum()))
             yield cells
 
-    def capacities(self, path: Path) -> dict[str, Capacity]:
-        """Return capacity over time of every machine."""
-        found = []
+    def read_events(self, path: Path) -> Iterator[Events]:
+        """Read a file of machine events."""
         for batch in batches(path, EVENTS):
             kind_n = np.array([str(kind) for kind in batch.strings("type")])
             unknown_n = ~np.isin(kind_n, KNOWN)
             if unknown_n.any():
                 row = int(np.flatnonzero(unknown_n)[0])
                 raise DataError(f"{batch.chunk.where(row)}: expected an event of type 1, 2 or 3, got {kind_n[row]}")
-            removed_n: npt.NDArray[np.bool_] = np.isin(kind_n, REMOVE)
-            found.append(
-                Events(batch.whole("time"), batch.whole("machine_id"), removed_n, batch.floats("capacity.cpus"))
-            )
-        return capacities(path, found)
+            time_n, machine_n, cpus_n = batch.whole("time"), batch.whole("machine_id"), batch.floats("capacity.cpus")
+            yield Events(time_n, machine_n, np.isin(kind_n, REMOVE), cpus_n)
 
 
 FORMAT = Google2019()

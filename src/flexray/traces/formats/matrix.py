@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from flexray.core.errors import DataError
 from flexray.traces.cleaning import Counts, judge
-from flexray.traces.files import MatrixTrace
+from flexray.traces.files import FloatArray, MatrixTrace
 from flexray.traces.formats.base import DEFAULT_STEP_S, Format, Imported, Request
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Matrix(Format):

@@ -1,7 +1,7 @@
 """Participants as Ray actors, on a Ray that this process started or joined.
 
 A run's driver is an actor, too. It streams records back to the process that the user started, which writes the run
-folder; so the folder comes home from wherever the driver lived. This package is the only place that imports Ray.
+folder. This package is the only one that imports Ray.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from flexray.core.errors import LostProcessError
+from flexray.core.memory import available_bytes
 from flexray.core.messages import Record, Snapshot
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.seam import WatchSetup, unwatched
 from flexray.engine.driver.snapshots import Saves, detached
-from flexray.engine.hosts.memory import available_bytes, check_memory
 from flexray.engine.hosts.plan import ClusterPlan, HostSpec
 from flexray.engine.hosts.ray.actors import DriverActor, HostActor, came_back, unwrap
 from flexray.engine.hosts.ray.environment import batch_scheduling, environment, worker_path
 from flexray.engine.hosts.ray.home import TemporaryHome
 from flexray.engine.hosts.ray.joining import cannot_use, check_joinable
 from flexray.engine.hosts.ray.nodes import alive_nodes, check_plan, reserve
-from flexray.engine.hosts.resources import MachineLock, check_total
+from flexray.engine.hosts.resources import MachineLock, check_memory, check_total
 
 SETUP_TIMEOUT_S = 300.0
 """Longest time until another process has started, then until the first record, for which data is read."""
@@ -44,9 +44,9 @@ LOCAL_RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # the run is what the user waits for
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of calls whose results nobody reads any more after a process was lost
-    "RAY_event_stats": "0",  # bookkeeping about every call, that nobody reads here
+    "RAY_event_stats": "0",  # bookkeeping of every call that nobody reads here
     "RAY_enable_timeline": "0",  # the same
-    "RAY_enable_metrics_collection": "0",  # of every call, too; who watches a local Ray's endpoint sets it to 1
+    "RAY_enable_metrics_collection": "0",  # of every call, too; set it to 1 to read a local Ray's endpoint
 }
 
 QUIET = ("ray._private.authentication.authentication_token_setup",)
@@ -87,7 +87,7 @@ class RayCluster:
         """Run an experiment on the cluster and yield its records.
 
         Args:
-            plan: Who lives where.
+            plan: The hosts and their parties.
             experiment: What to run.
             saves: When to yield snapshots.
             since: Go on from there.
@@ -123,7 +123,7 @@ class RayCluster:
             raise
 
     def _await_start(self, batches: Any, stall_timeout_s: float | None) -> None:
-        """Show how many of the new processes have started, until all have or the driver has something to say."""
+        """Show how many of the new processes have started, until all have or the driver sends its first record."""
         total, last_s = len(self._starting), time.monotonic()
         if not total:
             return
@@ -140,7 +140,7 @@ class RayCluster:
 
     @staticmethod
     def _arrivals(batches: Any, stall_timeout_s: float | None) -> Iterator[list[Record]]:
-        """Yield the driver's batches of records; after too long a silence, give it up."""
+        """Yield the driver's batches of records; fail after too long a silence."""
         patience_s = None if stall_timeout_s is None else max(stall_timeout_s, SETUP_TIMEOUT_S)
         while True:
             if not ray.wait([batches], timeout=patience_s)[0]:
@@ -241,7 +241,7 @@ class RayCluster:
         return ray.remote(HostActor).options(**self._options(place + 1, spec)).remote(spec.name, plan.threads)
 
     def _replace_lost(self, plan: ClusterPlan) -> None:
-        """Start those processes again that died or do not answer; the others stay warm. With a node gone, drop all."""
+        """Restart processes that died or do not answer; the others stay warm. If a node is gone, drop all."""
         if not self._answers([self._driver.stop.remote()])[0]:
             ray.kill(self._driver)
             self._driver = self._start_driver(plan)

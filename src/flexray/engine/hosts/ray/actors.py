@@ -1,4 +1,4 @@
-"""What runs inside Ray's actors, and how it reaches others."""
+"""The actors, and calls between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import pickle
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import ray
@@ -26,7 +26,7 @@ from flexray.core.errors import FlexrayError, LostProcessError, ParticipantError
 from flexray.core.messages import Record, Snapshot, Started
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.make import Driver, make_driver
-from flexray.engine.driver.seam import Handle, Host, Placement, Request, Runtime
+from flexray.engine.driver.seam import Host, Placement, Runtime, T
 from flexray.engine.driver.snapshots import Saves
 
 BATCH_S = 0.1
@@ -49,48 +49,50 @@ class HostActor(Host):
     def __repr__(self) -> str:
         return self._name
 
-    def create(self, worker: str, factory: Callable[..., Any], *args: Any) -> None:
-        """Build a worker; what was imported for it need not be looked at by the garbage collector again."""
-        super().create(worker, factory, *args)
+    def create(self, kind: type, *args: Any) -> None:
+        """Build a participant; what was imported for it need not be looked at by the garbage collector again."""
+        super().create(kind, *args)
         gc.collect()
         gc.freeze()
 
     def call(self, request: bytes, *results: Any) -> bytes:  # type: ignore[override]
-        """Call a method; request and result travel as bytes, for whose serialization Ray charges least."""
-        return pickle.dumps(super().call(unpack(request), *map(unpack, results)), protocol=5)
+        """Call a method; request and result travel as bytes, which Ray serializes fastest."""
+        return pickle.dumps(super().call(*unpack(request), *map(unpack, results)), protocol=5)
 
     def clear(self) -> None:
-        """Drop all workers; the process stays warm."""
+        """Drop all participants; the process stays warm."""
         super().clear()
         gc.unfreeze()
 
 
 class RayRuntime(Runtime):
-    """Hosts are Ray actors; a handle is an object reference."""
+    """Hosts are Ray actors; a promise is an object reference."""
 
     def __init__(self, actors: Sequence[Any]) -> None:
         self._actors = list(actors)
         self._calls = [actor.call.remote for actor in actors]
 
     @override
-    def create(self, host: int, worker: str, factory: Callable[..., Any], *args: Any) -> Handle:
-        return self._actors[host].create.remote(worker, factory, *args)
+    def create(self, host: int, kind: type, *args: Any) -> Any:
+        return self._actors[host].create.remote(kind, *args)
 
     @override
-    def call(self, host: int, request: Request, *handles: Handle) -> Handle:
-        return self._calls[host](pickle.dumps(request, protocol=5), *handles)
+    def call(self, host: int, worker: str, method: str, *args: Any) -> Any:
+        plain = next((place for place, arg in enumerate(args) if isinstance(arg, ray.ObjectRef)), len(args))
+        request = pickle.dumps((worker, method, *args[:plain]), protocol=5)  # one object, since each costs
+        return self._calls[host](request, *args[plain:])
 
     @override
-    def get(self, handles: Sequence[Handle]) -> list[Any]:
+    def get(self, promises: Sequence[T]) -> list[T]:
         try:
-            return [unpack(result) for result in ray.get(list(handles))]
+            return [unpack(result) for result in ray.get(list(promises))]
         except RayError as error:
             raise unwrap(error) from None
 
     @override
-    def first(self, handles: Sequence[Handle], timeout_s: float | None) -> int | None:
-        ready, _ = ray.wait(list(handles), num_returns=1, timeout=timeout_s)
-        return list(handles).index(ready[0]) if ready else None
+    def first(self, promises: Sequence[Any], timeout_s: float | None) -> int | None:
+        ready, _ = ray.wait(list(promises), num_returns=1, timeout=timeout_s)
+        return list(promises).index(ready[0]) if ready else None
 
 
 class DriverActor:
@@ -143,7 +145,7 @@ def came_back(call: Any) -> bool:
 
 
 def unwrap(error: RayError) -> FlexrayError:
-    """Return the flexray error inside a Ray error, or one that says whose process died."""
+    """Return the flexray error inside a Ray error, or one that names the process that died."""
     cause: BaseException | None = error
     while isinstance(cause, RayTaskError):
         cause = cause.cause

@@ -1,4 +1,4 @@
-"""Whether the Ray at an address can be joined: asked first, since Ray itself would try for half a minute."""
+"""Whether the Ray at an address can be joined: checked first, since Ray itself would try for half a minute."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 import ray
-from ray._private.state import available_resources_per_node  # no public function tells it by node
+from ray._private.state import available_resources_per_node  # no public function returns it by node
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 
 from flexray.core.errors import ResourceError
@@ -17,13 +17,13 @@ from flexray.engine.hosts.plan import ClusterPlan, HostSpec
 from flexray.engine.hosts.resources import check_nodes, shortage, sum_of
 
 RETRY_S = 2.0
-"""After this time shares and places are worked out anew: another run may have taken some."""
+"""Seconds after which shares and places are computed anew: another run may have taken some."""
 SETTLE_S = 1.0
-"""Until then what somebody gave back is known to be free."""
+"""Seconds until Ray lists freed resources as free."""
 GROWTH_S = 30.0
-"""Who waits longer than this waits for an autoscaler, too."""
+"""A longer wait is one for an autoscaler, too."""
 NOTHING = {"memory": 1.0}
-"""What a process without a demand reserves, since a place in a group may not be empty: one byte."""
+"""A process without demands reserves one byte, since no bundle of a group may be empty."""
 
 NODE_ID = "ray.io/node-id"
 HIDDEN = re.compile("^(node:|accelerator_type:)|_group_")
@@ -84,22 +84,22 @@ def reserve(plan: ClusterPlan, specs: Sequence[HostSpec]) -> tuple[PlacementGrou
         nodes = cluster_nodes()
         if time.monotonic() >= deadline_s:
             asked, free = sum_of(bundles), sum_of(node.free for node in nodes)
-            told = shortage(specs, asked, free, "free on one node or another", nodes)
-            raise ResourceError(f"{told}; cluster.wait=SECONDS waits longer for others to end")
+            line = shortage(specs, asked, free, "free on one node or another", nodes)
+            raise ResourceError(f"{line}; cluster.wait=SECONDS waits longer for others to end")
 
 
 def _places(group: PlacementGroup, specs: Sequence[HostSpec], nodes: Sequence[Node]) -> str:
     """Return ``NODE: HOST, HOST; NODE: HOST``."""
     found = placement_group_table(group)["bundles_to_node_id"]
-    told: dict[str, list[str]] = {}
+    by_node: dict[str, list[str]] = {}
     for place, spec in enumerate(specs):
-        told.setdefault(found[place], []).append(spec.name)
+        by_node.setdefault(found[place], []).append(spec.name)
     names = {node.labels.get(NODE_ID, ""): node.name for node in nodes}
-    return "; ".join(f"{names.get(node, node)}: {', '.join(hosts)}" for node, hosts in told.items())
+    return "; ".join(f"{names.get(node, node)}: {', '.join(hosts)}" for node, hosts in by_node.items())
 
 
 def check_plan(plan: ClusterPlan) -> None:
-    """Refuse what could not fit even if nothing else ran; who waits for long may wait for the cluster to grow."""
+    """Refuse what could not fit even if nothing else ran, unless the wait is long enough for the cluster to grow."""
     try:
         check_nodes(plan, cluster_nodes())
     except ResourceError as error:
@@ -111,7 +111,7 @@ def check_plan(plan: ClusterPlan) -> None:
 def _pinned(
     plan: ClusterPlan, specs: Sequence[HostSpec], bundles: Sequence[Demand], nodes: Sequence[Node]
 ) -> list[dict[str, str]] | None:
-    """Return a selector of one node for each host: Ray itself places one after the other and may end in a blind alley.
+    """Return a selector of one node for each host: Ray itself places one after the other and may get stuck.
 
     None if there is one node only, or no way is known now.
     """

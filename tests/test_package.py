@@ -1,0 +1,32 @@
+"""The wheel carries the configuration and works from another folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_wheel_runs_from_another_folder(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path), "."]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("flexray-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        archive.extractall(tmp_path / "site")
+    assert {"flexray/conf/config.yaml", "flexray/conf/algo/flex.yaml", "flexray/py.typed"} <= names
+    entry_points = next((tmp_path / "site").glob("*.dist-info/entry_points.txt")).read_text()
+    assert "flexray = flexray.run.command:main" in entry_points
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    script = "import sys; from flexray.run.command import main; sys.argv[0] = 'flexray'; main()"
+    for start in (["-m", "flexray.run"], ["-c", script]):  # the module, and what the console script does
+        command = [sys.executable, *start, "cluster=inline", "rounds=2", "hydra.run.dir=out"]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+        done = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert (elsewhere / "out" / "summary.json").is_file()
