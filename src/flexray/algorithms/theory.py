@@ -1,4 +1,4 @@
-"""What the paper proves about Flex-VFL, as functions of plain arrays (paper, Sections IV-VI; numbers of its equations in parentheses).
+"""What the paper proves about Flex-VFL, as functions of plain arrays (Sections V and VI; equations by number).
 
 Legend: R rounds, K+1 participants (K parties and the server) in any one order of columns. ``eta`` learning rates (their
 natural unit is 1 / L), ``tau`` local iterations, ``weight_sum`` W = sum_t w_t and ``max_weight`` w_bar = max_t w_t of
