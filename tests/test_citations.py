@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from test_structure import FLOORS
-
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 PAGES = [
@@ -150,12 +148,6 @@ def test_nothing_cites_what_is_not_in_the_repository() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_lines_of_pages_are_short(page: Path) -> None:
     assert not [line for line in read(page).splitlines() if len(line) > 150]
-
-
-def test_contributing_lists_the_rooms_by_floor() -> None:
-    rows = re.findall(r"^\| (\d)\w? \| `(\w+)", read(ROOT / "CONTRIBUTING.md"), flags=re.M)
-    floors = {number: {room for floor, room in rows if floor == number} for number, _ in rows}
-    assert [floors[str(number)] for number in range(1, len(floors) + 1)] == [set(rooms) for rooms in FLOORS]
 
 
 def test_experiments_are_listed_by_the_kind_that_they_say() -> None:
