@@ -26,6 +26,9 @@ TEXTS = [
 PAGE = re.compile(r"(?<![\w./])((?:docs/|traces/|experiments/)?[\w-]+\.md)")
 LINK = re.compile(r"\[([^\]]*)\]\(((?!https?:)[^)\s]+)\)((?:,? (?:and )?`[\w.]+`)*)")
 ROLE = re.compile(r":(?:mod|class|func|meth|data|attr):`([\w.]+)`")
+FILE = re.compile(
+    r"`(?:python )?((?:tests|experiments|conf|docs|traces|src|core|config|engine)/[\w/-]+(?:\.\w+)?)/?[ `]"
+)
 DOTTED = re.compile(r"`(flexray(?:\.\w+)+)")
 
 
@@ -110,6 +113,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = (page.parent / name).resolve() if name else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_files_that_pages_name_exist(page: Path) -> None:
+    """From the source tree's root, or within the package."""
+    for name in FILE.findall(read(page)):
+        assert (ROOT / name).exists() or (SOURCE / "flexray" / name).exists(), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)

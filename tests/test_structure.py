@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -89,6 +90,12 @@ def test_the_package_has_the_rooms_that_the_floors_list() -> None:
     found = {path.stem for path in SOURCE.iterdir() if path.suffix in ("", ".py") and not path.stem.startswith("__")}
     assert found == {name for names in FLOORS for name in names}
     assert {path.stem for path in (SOURCE / "engine").iterdir() if not path.stem.startswith("__")} == set(ENGINE)
+
+
+def test_contributing_lists_the_rooms_by_floor() -> None:
+    rows = re.findall(r"^\| (\d)\w? \| `(\w+)", text_of(TESTS.parent / "CONTRIBUTING.md"), flags=re.M)
+    floors = {number: {name for floor, name in rows if floor == number} for number, _ in rows}
+    assert [floors[str(number)] for number in range(1, len(floors) + 1)] == [set(names) for names in FLOORS]
 
 
 def test_nothing_imports_from_a_floor_above() -> None:

@@ -1,4 +1,4 @@
-"""P-BCD, parallel block coordinate descent (paper, Section VI: baselines): one local iteration a round.
+"""P-BCD, parallel block coordinate descent (paper, Section VII-A: baselines): one local iteration a round.
 
 The round lasts as long as the slowest participant's iteration, plus t_comm; no timeout is involved.
 """

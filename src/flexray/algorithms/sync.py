@@ -1,4 +1,4 @@
-"""Sync-Min-VFL and Sync-Max-VFL (paper, Section VI: baselines): the same number of local iterations for all.
+"""Sync-Min-VFL and Sync-Max-VFL (paper, Section VII-A: baselines): the same number of local iterations for all.
 
 Sync-Min: tau = min_k tau_k within the timeout; the round lasts t_o + t_comm.
 Sync-Max: tau = max_k tau_k; the round waits until the slowest has taken them all.

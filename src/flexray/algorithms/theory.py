@@ -1,4 +1,4 @@
-"""What the paper proves about Flex-VFL, as functions of plain arrays (paper, Sections IV-VI).
+"""What the paper proves about Flex-VFL, as functions of plain arrays (Sections V and VI; equations by number).
 
 Legend: R rounds, K+1 participants (K parties and the server) in any one order of columns. ``eta`` learning rates (their
 natural unit is 1 / L), ``tau`` local iterations, ``weight_sum`` W = sum_t w_t and ``max_weight`` w_bar = max_t w_t of
@@ -104,7 +104,7 @@ class Bound:
 def max_learning_rate(
     tau: ArrayLike, max_weight: ArrayLike, smoothness: ArrayLike, party_smoothness: ArrayLike
 ) -> Floats:
-    """Return the largest rate that Theorem 1 allows (constraint.eq): 1 / (16 tau max(L, L_k) w_bar).
+    """Return the largest rate that Theorem 1 allows (14): 1 / (16 tau max(L, L_k) w_bar).
 
     The arguments broadcast, for example [R, K+1], [R, K+1], one number and [K+1]. Without iterations the limit is inf.
     """
@@ -139,7 +139,7 @@ def weight_mass(eta: ArrayLike, weight_sum: ArrayLike) -> float:
 
 
 def left_side(eta: ArrayLike, weight_sum: ArrayLike, squared_gradient_norms: ArrayLike) -> float:
-    """Return the left side of Theorem 1 (main.eq): the mean of |grad_k F|^2, weighted by eta W.
+    """Return the left side of Theorem 1 (15): the mean of |grad_k F|^2, weighted by eta W.
 
     All are [R, K+1]. ``squared_gradient_norms`` holds |grad_k F(Theta^r)|^2 on the whole data at the start of each
     round; the theorem speaks of its expectation, so average it over runs with different seeds.
@@ -150,7 +150,7 @@ def left_side(eta: ArrayLike, weight_sum: ArrayLike, squared_gradient_norms: Arr
 
 
 def bound(record: RunRecord, smoothness: float, loss_gap: float) -> Bound:
-    """Return the right side of Theorem 1 (main.eq); the module's notes discuss its assumptions.
+    """Return the right side of Theorem 1 (15); the module's notes discuss its assumptions.
 
     The rate term is 4 (F(Theta^0) - F_inf) / S; the noise term is 4 L / S times the sum of eta^2 W w_bar tau sigma_k^2.
     Both are computed even where a rate is too large for the theorem; :func:`violations` lists them.
@@ -171,7 +171,7 @@ def uniform_max_rate(tau: float, smoothness: float, party_smoothness: ArrayLike)
 def uniform_bound(
     eta: float, tau: float, rounds: int, participants: int, smoothness: float, sigma: float, loss_gap: float
 ) -> Bound:
-    """Return the right side of Corollary 1 (simple.eq): all K+1 take ``tau`` steps of plain SGD at one rate.
+    """Return the right side of Corollary 1 (17): all K+1 take ``tau`` steps of plain SGD at one rate.
 
     It bounds the mean of |grad_k F|^2 over rounds **and** participants; ``participants`` times it bounds the mean of
     |grad F|^2 over rounds, which the print puts on the left without that factor. The terms are
@@ -224,7 +224,7 @@ def rate_of_change(tau: ArrayLike, max_weight: ArrayLike) -> Floats:
 
 
 def max_base_rate(alpha: ArrayLike, smoothness: ArrayLike, party_smoothness: ArrayLike) -> Floats:
-    """Return the largest A_k of Adaptive Flex-VFL (ck.eq): alpha / (16 max(L, L_k)). The arguments broadcast.
+    """Return the largest A_k of Adaptive Flex-VFL (20): alpha / (16 max(L, L_k)). The arguments broadcast.
 
     With alpha of :func:`rate_of_change`, each rate A_k / (tau^r w_bar^r) meets Theorem 1's constraint in round r + 1.
     """
