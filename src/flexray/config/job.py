@@ -199,9 +199,7 @@ def _participants(
                 index=SERVER_INDEX if name == SERVER else place + 1,
                 model=component(keys.get("model", role), model, nn.Module, OFFERS),
                 optimizer=make(keys.get("optimizer", "optimizer"), optimizer, LocalOptimizer),
-                clip_norm=optional(
-                    keys.get("clip_norm", "clip_norm"), own.get("clip_norm", config["clip_norm"]), positive
-                ),
+                clip_norm=optional(keys.get("clip_norm", "clip_norm"), clip_norm, positive),
                 frozen=frozen[place],
                 compute=computes[place],
             )
