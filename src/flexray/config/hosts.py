@@ -52,7 +52,7 @@ def build_cluster(
         per_actor = -(-num_parties // (num_cpus or os.cpu_count() or 1)) if kind == PACKED else 1
     address = check_address("cluster.address", node["address"])
     placement = place(num_parties, per_actor)
-    hosts = _hosts(config, dataset, names, placement.groups, overrides)  # also refuses what an inline run ignores
+    hosts = _hosts(config, dataset, names, placement.groups, overrides)  # also checks keys that an inline run ignores
     if kind == INLINE:
         gpus = sum(host.gpus for host in hosts)
         return ClusterPlan(kind, InProcess.placement(num_parties), (), driver, threads=threads, gpus=gpus)
@@ -92,7 +92,7 @@ def _hosts(
 def _labels_of_group(
     node: Mapping[str, Any], names: Sequence[str], group: Sequence[int], overrides: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, str]:
-    """Return the labels that the node of these parties must have."""
+    """Return the labels that the node of a process with these parties must have."""
     result: dict[str, str] = {}
     for k in group:
         own = _labels(f"parties.{names[k]}.labels", overrides.get(k, {}).get("labels"))

@@ -29,7 +29,7 @@ log = logging.getLogger("flexray")
 
 @dataclass(frozen=True)
 class PaperSpeeds:
-    """The fixed speeds of one of the paper's datasets: iterations per timeout of groups of parties; server."""
+    """Fixed speeds of one of the paper's datasets: iterations per timeout of groups of parties, and of the server."""
 
     timeout_units: float
     groups: tuple[int, ...]
@@ -163,7 +163,7 @@ def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int,
 
 
 def _constant(given: Any, names: Sequence[str]) -> dict[int, float]:
-    """Return the utilizations that the user set for single participants, in place of the trace's."""
+    """Return utilizations set for single participants, which replace those of the trace."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):

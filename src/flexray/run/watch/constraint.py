@@ -1,4 +1,4 @@
-"""Warns when learning rates leave the range for which the theory promises convergence ."""
+"""Warns when learning rates leave the range for which the theory promises convergence."""
 
 from __future__ import annotations
 

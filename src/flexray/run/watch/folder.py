@@ -1,4 +1,4 @@
-"""The files of a run folder: ``rounds.csv``, ``evals.csv``, ``timeline.json`` and the saved model ."""
+"""The files of a run folder: ``rounds.csv``, ``evals.csv``, ``timeline.json`` and the saved model."""
 
 from __future__ import annotations
 

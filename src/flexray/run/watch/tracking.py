@@ -91,7 +91,7 @@ class TrackingObserver(Observer):
 
 
 def waiting_share(record: RoundRecord, place: int) -> float:
-    """Return the part of a round's duration in which a participant waited for the others, from 0 to 1."""
+    """Return the share of a round in which a participant waited for the others, from 0 to 1."""
     together = record.duration - record.comm_units
     return max(0.0, together - busy_units(record, place)) / record.duration if record.duration > 0 else 0.0
 
