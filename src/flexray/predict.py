@@ -74,7 +74,7 @@ def write_predictions(
     """Write one row per sample: ID, prediction, label (if any) and probabilities of classes.
 
     Returns:
-        How many rows were written, and how many samples the data has.
+        Number of rows written, and of samples in the data.
 
     Raises:
         flexray.core.errors.UserError: The folder, an override or the data cannot be used.
@@ -102,7 +102,7 @@ def _splits(split: Split | Literal["all"] | None, is_whole: bool) -> Sequence[Sp
 
 
 def _probabilities(task: Task) -> list[str]:
-    """Return the names of the columns of probabilities: none but for classes."""
+    """Return the names of the columns of probabilities, which only classes have."""
     if not task.is_classification:
         return []
     return [f"p_{name}" if task.classes else f"p{name}" for name in _names(task)]
@@ -151,7 +151,7 @@ def _fitted(state: State) -> State:
 def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
     """Build the run that a run folder records, with some keys of its dataset replaced.
 
-    Relative paths of the record start where that run was started, those of ``overrides`` from the current folder.
+    Relative paths of the record start where that run was begun, those of ``overrides`` in the current folder.
     What a run folder may not set (:mod:`flexray.config.trust`) is refused unless ``trust=true`` is among ``overrides``.
     """
     check_files(run_folder, writes=False)

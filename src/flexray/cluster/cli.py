@@ -59,7 +59,7 @@ def read_plan(overrides: list[str]) -> ClusterPlan:
 
 
 def _nodes(plan: ClusterPlan) -> list[Node]:
-    """Return the nodes of the cluster to join, or this machine, on which the run would start a Ray of its own."""
+    """Return the nodes of the cluster to join, or this machine, on which the run would start its own Ray."""
     if plan.kind != "ray":
         import torch
 
@@ -79,7 +79,7 @@ def _nodes(plan: ClusterPlan) -> list[Node]:
 
 
 def check(plan: ClusterPlan, nodes: Sequence[Node]) -> str:
-    """Print what each process asks for and where it may live; return one line that says that all fit.
+    """Print what each process asks for and a node that has it; return one line that says that all fit.
 
     Raises:
         ResourceError: They do not fit.
@@ -105,7 +105,7 @@ def check(plan: ClusterPlan, nodes: Sequence[Node]) -> str:
 
 
 def node_table(nodes: Sequence[Node]) -> Table:
-    """Return a row per node: what is free of what it has, and its labels."""
+    """Return a row per node: free and total resources, and its labels."""
     table = Table(title="nodes (free of total)")
     for column in ("node", "CPU", "GPU", "memory GiB", "object store GiB", "custom resources", "labels"):
         table.add_column(column, overflow="fold")
@@ -129,7 +129,7 @@ def _free_of(node: Node, key: str, unit: float = 1.0) -> str:
 def host_table(
     specs: Sequence[HostSpec], asked: Sequence[Demand], nodes: Sequence[Node], places: Sequence[int] | None
 ) -> Table:
-    """Return a row per process: what it asks for, and a node that has it; Ray may choose another one that has."""
+    """Return a row per process: what it asks for, and a node that has it; Ray may choose another such node."""
     table = Table(title="processes")
     for column in ("process", "asks for", "node"):
         table.add_column(column, overflow="fold")

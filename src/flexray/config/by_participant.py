@@ -10,12 +10,14 @@ One rule for every such key (``lr``, ``network.t_comm``, ``speeds.utilization``,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+from flexray.core.checks import whole
 from flexray.core.errors import ConfigError, near_match
 from flexray.core.messages import SERVER
 
 Check = Callable[[str, Any], float]
+Number = TypeVar("Number", int, float)
 
 
 def resolve(
@@ -65,6 +67,16 @@ def _from_mapping(
         else:
             raise ConfigError(f"{key}: no number for '{name}'; name it, or give 'default'")
     return tuple(result)
+
+
+def optional(key: str, value: Any, check: Callable[[str, Any], Number]) -> Number | None:
+    """Return a number that may be null."""
+    return None if value is None else check(key, value)
+
+
+def count(key: str, value: Any) -> int:
+    """Return a whole number of at least 1."""
+    return whole(key, value, low=1)
 
 
 def participant(key: str, who: Any, names: Sequence[str]) -> int:

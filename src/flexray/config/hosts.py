@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from flexray.config.by_participant import resolve
-from flexray.core.checks import not_negative, whole
+from flexray.config.by_participant import count, optional, resolve
+from flexray.core.checks import not_negative
 from flexray.core.errors import ConfigError, ResourceError, near_match
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.hosts.plan import STRATEGIES, ClusterPlan, HostSpec, host_name, place, together
@@ -22,7 +22,7 @@ KINDS = PACKED, LOCAL, RAY, INLINE = "packed", "local", "ray", "inline"
 VALUE = r"[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"
 SELECTOR = rf"!?({VALUE}|in\({VALUE}(, ?{VALUE})*\))"
 LABEL = rf"({VALUE}/)?{VALUE}"
-"""What Ray takes."""
+"""Patterns of Ray's label selectors."""
 
 
 def build_cluster(
@@ -37,26 +37,21 @@ def build_cluster(
         overrides: Keys of single participants, by place in ``names``.
     """
     node, kind, num_parties = config["cluster"], config["cluster"]["kind"], len(names) - 1
-    num_cpus = None if node["num_cpus"] is None else whole("cluster.num_cpus", node["num_cpus"], low=1)
-    driver = HostSpec(
-        f"flexray-{dataset}-driver",
-        _cpus(node, "cpus_driver"),
-        labels=_labels("cluster.labels_driver", node["labels_driver"]),
-    )
-    threads = config["party_threads"]
+    num_cpus = optional("cluster.num_cpus", node["num_cpus"], count)
+    cpus = optional("cluster.cpus_driver", node["cpus_driver"], not_negative)
+    labels = _labels("cluster.labels_driver", node["labels_driver"])
+    driver, threads = HostSpec(f"flexray-{dataset}-driver", cpus, labels=labels), config["party_threads"]
     if kind not in KINDS:
         raise ConfigError(f"cluster.kind: unknown '{kind}'{near_match(str(kind), KINDS)}")
     strategy, wait_s = node["strategy"], not_negative("cluster.wait", node["wait"])
     if strategy not in STRATEGIES:
         raise ConfigError(f"cluster.strategy: unknown '{strategy}'{near_match(str(strategy), STRATEGIES)}")
-    per_actor = 1
-    if node["parties_per_actor"] is not None:
-        per_actor = whole("cluster.parties_per_actor", node["parties_per_actor"], low=1)
-    elif kind == PACKED:
-        per_actor = -(-num_parties // (num_cpus or os.cpu_count() or 1))
+    per_actor = optional("cluster.parties_per_actor", node["parties_per_actor"], count)
+    if per_actor is None:
+        per_actor = -(-num_parties // (num_cpus or os.cpu_count() or 1)) if kind == PACKED else 1
     address = check_address("cluster.address", node["address"])
     placement = place(num_parties, per_actor)
-    hosts = _hosts(config, dataset, names, placement.groups, overrides)  # also refuses what an inline run ignores
+    hosts = _hosts(config, dataset, names, placement.groups, overrides)  # also checks keys that an inline run ignores
     if kind == INLINE:
         gpus = sum(host.gpus for host in hosts)
         return ClusterPlan(kind, together(num_parties), (), driver, threads=threads, gpus=gpus)
@@ -88,14 +83,15 @@ def _hosts(
     server_gpus = not_negative("cluster.gpus_server", node["gpus_server"])
     server_resources, labels = _resources({"resources": None}, own), _labels("parties.server.labels", own.get("labels"))
     server = f"flexray-{dataset}-server"
-    hosts.append(HostSpec(server, _cpus(node, "cpus_server"), server_gpus, server_resources, labels))
+    server_cpus = optional("cluster.cpus_server", node["cpus_server"], not_negative)
+    hosts.append(HostSpec(server, server_cpus, server_gpus, server_resources, labels))
     return tuple(hosts)
 
 
 def _labels_of_group(
     node: Mapping[str, Any], names: Sequence[str], group: Sequence[int], overrides: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, str]:
-    """Return the labels that the node of these parties must have."""
+    """Return the labels that the node of a process with these parties must have."""
     result: dict[str, str] = {}
     for k in group:
         own = _labels(f"parties.{names[k]}.labels", overrides.get(k, {}).get("labels"))
@@ -131,10 +127,6 @@ def _resources(node: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, flo
     return result
 
 
-def _cpus(node: Mapping[str, Any], key: str) -> float | None:
-    return None if node[key] is None else not_negative(f"cluster.{key}", node[key])
-
-
 def build_computes(config: Mapping[str, Any], cluster: ClusterPlan, num_parties: int) -> list[Compute]:
     """Return device and precision of every party and, last, of the server.
 
@@ -155,10 +147,10 @@ def build_computes(config: Mapping[str, Any], cluster: ClusterPlan, num_parties:
     return [Compute(kind, FP32 if kind == CPU and precision == TF32 else precision) for kind in kinds]
 
 
-def _device_kinds(device: str, cluster: ClusterPlan, count: int) -> list[str]:
-    """Return ``cpu`` or ``cuda`` for each of ``count`` parties, and the server last."""
+def _device_kinds(device: str, cluster: ClusterPlan, num_parties: int) -> list[str]:
+    """Return ``cpu`` or ``cuda`` for each party, and the server last."""
     if device == CPU:
-        return [CPU] * (count + 1)
+        return [CPU] * (num_parties + 1)
     inline = not cluster.hosts
     shares = [cluster.gpus] if inline else [host.gpus for host in cluster.hosts]
     if device == AUTO:
@@ -168,9 +160,9 @@ def _device_kinds(device: str, cluster: ClusterPlan, count: int) -> list[str]:
         _require_cuda(cluster)
         kinds = [CUDA] * len(shares)
     if inline:
-        return kinds * (count + 1)
+        return kinds * (num_parties + 1)
     by_party = {k: kind for group, kind in zip(cluster.placement.groups, kinds, strict=False) for k in group}
-    return [*(by_party[k] for k in range(count)), kinds[-1]]
+    return [*(by_party[k] for k in range(num_parties)), kinds[-1]]
 
 
 def _require_cuda(cluster: ClusterPlan) -> None:

@@ -15,7 +15,7 @@ from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
 from flexray.algorithms.replay import ReplayRounds, ReplayTurns
 from flexray.algorithms.vafl import VAFL
 from flexray.config import schedule
-from flexray.config.by_participant import participant, resolve
+from flexray.config.by_participant import optional, participant, resolve
 from flexray.config.components import component, make
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import bandwidths, build_absences, wires
@@ -113,11 +113,17 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         absences=absences,
     )
     check_limits(experiment)
-    rounds = whole("timeline_rounds", config["timeline_rounds"], low=0)
     smoothness = config["smoothness"]
-    limits = None if smoothness is None else resolve("smoothness", smoothness, names, positive)
-    safety = schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir)
-    return Job(algo, dataset, experiment, cluster, rounds, config["progress"], limits, safety)
+    return Job(
+        algo=algo,
+        dataset=dataset,
+        experiment=experiment,
+        cluster=cluster,
+        timeline_rounds=whole("timeline_rounds", config["timeline_rounds"], low=0),
+        progress=config["progress"],
+        smoothness=None if smoothness is None else resolve("smoothness", smoothness, names, positive),
+        safety=schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir),
+    )
 
 
 def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> Dataset:
@@ -184,16 +190,16 @@ def _participants(
         own = own_keys.get(place, {})
         keys = {key: f"parties.{name}.{key}" for key in own}
         role = "server" if name == SERVER else "model"
-        clip = own.get("clip_norm", config["clip_norm"])
         model = _with_weights(_merged(config[role], own.get("model")), base_dir)
         optimizer = _merged(config["optimizer"], own.get("optimizer"))
+        clip_norm = own.get("clip_norm", config["clip_norm"])
         specs.append(
             ParticipantSpec(
                 name=name,
                 index=SERVER_INDEX if name == SERVER else place + 1,
                 model=component(keys.get("model", role), model, nn.Module, OFFERS),
                 optimizer=make(keys.get("optimizer", "optimizer"), optimizer, LocalOptimizer),
-                clip_norm=None if clip is None else positive(keys.get("clip_norm", "clip_norm"), clip),
+                clip_norm=optional(keys.get("clip_norm", "clip_norm"), clip_norm, positive),
                 frozen=frozen[place],
                 compute=computes[place],
             )

@@ -82,7 +82,7 @@ def _refuse_below_values(arguments: Sequence[str]) -> None:
 def _refuse_dashes(arguments: Sequence[str]) -> None:
     """Refuse keys that are typed as options, ``--rounds 20``."""
     known = {field.name for field in fields(RunConfig)}
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):  # of no arguments, none
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):  # longer than no arguments
         name, equals, value = argument.removeprefix("--").replace("-", "_").partition("=")
         if argument.startswith("--") and name.partition(".")[0] in known:
             value = value if equals else "VALUE" if "=" in following or not following else following
@@ -102,14 +102,14 @@ def own_keys(config: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, A
         if "_target_" in own and isinstance(config.get(group), Mapping):
             own.update(ALWAYS.get(group, ()))
             result[group] = {key: value for key, value in config[group].items() if key in own}
-            if group == "dataset":  # a target that the chosen file set says nothing of another dataset
+            if group == "dataset":  # the file's target is for its own dataset
                 result.update({key: None for key in ("target", "target_metric") if [key] not in typed})
     result["parties"] = {who: _own_choices(str(who), node, typed) for who, node in config["parties"].items()}
     return result
 
 
 def _own_choices(who: str, node: Any, typed: Iterable[list[str]]) -> Any:
-    """Return a participant's keys, with the choices that it names in full, and without files' keys of other classes."""
+    """Return a participant's keys, with chosen files in full, and without keys of files that a class replaced."""
     result = dict(node) if isinstance(node, Mapping) else {}
     for key in ("model", "optimizer"):
         own = {path[3] for path in typed if path[:3] == ["parties", who, key] and len(path) > 3}
@@ -130,7 +130,7 @@ def _choice(who: str, key: str, name: Any) -> dict[str, Any]:
 
 
 def chosen_name(config: Mapping[str, Any], choices: Mapping[str, Any], group: str, overrides: Iterable[str]) -> str:
-    """Return the name of the choice made in a group, or that of the class which replaced it: one of ours or its own."""
+    """Return the name of a group's choice, or of the class that replaced it: the choice that has it, or its own."""
     if not isinstance(choices.get(group), str):
         raise ConfigError(f"{group}: expected one choice")
     if f"{group}._target_" in map(key_of, overrides) and isinstance(config[group], Mapping):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
+from flexray.config.by_participant import count, optional
 from flexray.config.recording import Recording
 from flexray.core.checks import number, one_of, positive, shown, whole
 from flexray.core.errors import ConfigError, near_match
@@ -26,7 +27,6 @@ DEFAULT_EVERY = 100
 MAX_NAME = 1024
 """Bytes of the file with the name under which checkpoints are elsewhere."""
 
-Number = TypeVar("Number", int, float)
 Config = Mapping[str, Any]
 
 
@@ -64,8 +64,8 @@ def build_evaluations(config: Config) -> Evaluations:
     if config["eval_every_units"] is not None and config["eval_every"] is not None:
         raise ConfigError("eval_every_units: given together with eval_every; expected one of them")
     return Evaluations(
-        every=_optional(config, "eval_every", _round_count),
-        every_units=_optional(config, "eval_every_units", positive),
+        every=optional("eval_every", config["eval_every"], count),
+        every_units=optional("eval_every_units", config["eval_every_units"], positive),
         train=config["eval_train"],
         as_sent=config["eval_as_sent"],
     )
@@ -74,21 +74,13 @@ def build_evaluations(config: Config) -> Evaluations:
 def build_limits(config: Config, recording: Recording | None) -> Limits:
     """Return when a run ends: at least one key says so, or the run that is repeated has an end."""
     limits = Limits(
-        rounds=_optional(config, "rounds", _round_count),
-        epochs=_optional(config, "epochs", positive),
-        max_time=_optional(config, "max_time", positive),
+        rounds=optional("rounds", config["rounds"], count),
+        epochs=optional("epochs", config["epochs"], positive),
+        max_time=optional("max_time", config["max_time"], positive),
     )
     if limits == Limits():
         raise ConfigError("rounds: none of rounds, epochs and max_time is given; expected at least one")
     return limits if recording is None else replace(limits, rounds=recording.limit(limits.rounds))
-
-
-def _optional(config: Config, key: str, check: Callable[[str, Any], Number]) -> Number | None:
-    return None if config[key] is None else check(key, config[key])
-
-
-def _round_count(key: str, value: Any) -> int:
-    return whole(key, value, low=1)
 
 
 def build_target(config: Config, outline: Outline) -> Target:
@@ -99,7 +91,7 @@ def build_target(config: Config, outline: Outline) -> Target:
     if metric not in known:
         few = "; there is no top5 of five classes or fewer" if metric.endswith("_top5") else ""
         raise ConfigError(f"target_metric: unknown metric '{metric}'; expected one of: {', '.join(known)}{few}")
-    value = None if config["target"] is None else number("target", config["target"])
+    value = optional("target", config["target"], number)
     least = -1 if metric.endswith("_corr") else 0
     if value is not None and not least <= value <= 1 and not lower_is_better(metric):
         expected = "at most 1, which is all of" if value > 1 else f"at least {least}, the least of"
@@ -162,7 +154,7 @@ def build_safety(config: Config, turns: int, base_dir: Path) -> Safety:
         keep=whole("checkpoint.keep", node["keep"], low=1),
         dir=_directory(node["dir"], base_dir),
         max_failures=0 if alone else failures,
-        stall_timeout_s=_optional(config, "stall_timeout", positive),
+        stall_timeout_s=optional("stall_timeout", config["stall_timeout"], positive),
     )
     if config["clock"]["kind"] == WALL:  # measured seconds cannot be repeated
         return replace(safety, saves=None, max_failures=0)

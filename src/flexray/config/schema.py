@@ -1,4 +1,4 @@
-"""The typed schema of a run's configuration: which keys exist and of what type they are.
+"""The typed schema of a run's configuration: its keys and their types.
 
 Values and their comments stand in ``conf/``. ``Any`` marks keys that take a number, a list or a mapping; they are
 checked in :mod:`flexray.config.job`, like everything that depends on the dataset.
@@ -85,7 +85,7 @@ class SpeedsConfig:
 
 @dataclass
 class ClusterConfig:
-    """Where participants live and what they get; null means: what fits the machine.
+    """Where participants run and what they get; null means: what fits the machine.
 
     ``labels`` select nodes by Ray's labels, for all parties; ``wait``: seconds to wait for what others have reserved.
     """
@@ -108,7 +108,7 @@ class ClusterConfig:
 
 @dataclass
 class ClockConfig:
-    """Whose time is counted."""
+    """The clock: ``virtual`` units or ``wall`` seconds."""
 
     kind: str = "virtual"
 
@@ -183,7 +183,7 @@ class RunConfig:
 
 
 def register() -> None:
-    """Make known the schema, as ``schema``, and what files may ask for: ``${by_algo:...}``."""
+    """Register the schema, as ``schema``, and the resolver ``${by_algo:...}``."""
     store = ConfigStore.instance()
     if "schema.yaml" not in store.repo:  # to make a node of it takes a tenth of the time that Hydra needs for a job
         store.store(name="schema", node=RunConfig)
@@ -193,8 +193,8 @@ def register() -> None:
 def _by_algo(value: Any, others: Mapping[str, Any], *, _root_: DictConfig) -> Any:
     """Return what ``others`` has for the chosen algorithm, by its name, or else ``value``.
 
-    A file says ``lr: ${by_algo:0.001,{pbcd:0.05}}``: Hydra cannot choose a file by algorithm below an experiment, which
-    it reads before it knows the algorithm.
+    As in ``lr: ${by_algo:0.001,{pbcd:0.05}}``: Hydra reads experiments before it knows the algorithm, so they cannot
+    choose a file by algorithm.
     """
     names = shipped_classes("algo")
     for name in others:
@@ -205,25 +205,22 @@ def _by_algo(value: Any, others: Mapping[str, Any], *, _root_: DictConfig) -> An
 
 @cache
 def shipped_classes(group: str) -> dict[str, str]:
-    """Return the choices of a group that are a class with its keys, by class; a class of the user's has none."""
+    """Return the names of a group's choices by their classes."""
     files = sorted((config_folder() / group).glob("*.yaml"))
     return {str(OmegaConf.select(OmegaConf.load(file), "_target_")): file.stem for file in files}
 
 
-def settle(node: DictConfig) -> bool:
-    """Put what ``by_algo`` returns in its place; return whether it stood anywhere.
+def settle(node: DictConfig) -> None:
+    """Replace every ``${by_algo:...}`` by its number, so that a recorded configuration shows it.
 
-    A recorded configuration then shows the numbers. Other interpolations stay: they tell which keys go together.
+    Other interpolations stay: they show which keys go together.
     """
-    found = False
     raw: Any = OmegaConf.to_container(node, resolve=False)
     for key, value in raw.items():
         if isinstance(value, str) and value.startswith("${by_algo:"):
             node[key] = node[key]
-            found = True
         elif isinstance(value, dict):
-            found = settle(node[key]) or found
-    return found
+            settle(node[key])
 
 
 def config_folder() -> Path:

@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from flexray.config.by_participant import participant, resolve
-from flexray.core.checks import fraction, positive, shown
+from flexray.config.by_participant import optional, participant, resolve
+from flexray.core.checks import fraction, one_of, positive, shown
 from flexray.core.errors import ConfigError, near_match
 from flexray.core.seeds import generator
 from flexray.core.speeds import FixedSpeeds, Speeds, equal_groups, google_means
@@ -21,14 +21,15 @@ from flexray.traces.speeds import Advance, AtEnd, TraceSpeeds
 
 DEFAULT_TIMEOUT = 20.0
 KINDS = ("paper", "uniform", "google_mean", "trace", "replay")
-ADVANCE, AT_END = ("round", "time"), ("wrap", "hold", "error")
+ADVANCE: tuple[Advance, ...] = ("round", "time")
+AT_END: tuple[AtEnd, ...] = ("wrap", "hold", "error")
 
 log = logging.getLogger("flexray")
 
 
 @dataclass(frozen=True)
 class PaperSpeeds:
-    """The fixed speeds of one of the paper's datasets: iterations per timeout of groups of parties; server."""
+    """Fixed speeds of one of the paper's datasets: iterations per timeout of groups of parties, and of the server."""
 
     timeout_units: float
     groups: tuple[int, ...]
@@ -47,15 +48,14 @@ def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str], 
     """Return the timeout in units and the speeds of all participants.
 
     The choice gives every participant a base time and a utilization; ``speeds.iterations`` (per timeout),
-    ``speeds.unit_time`` (units per local iteration) and ``speeds.utilization`` override it, by participant if wished.
-    The unit times that iterations stand for are those of the choice's own timeout, so that a longer ``timeout`` means
-    more iterations. With ``speeds=trace`` utilizations come from the trace, but for participants whose utilization is
-    set. Relative paths start from ``base_dir``.
+    ``speeds.unit_time`` (units per local iteration) and ``speeds.utilization`` override it. Iterations are converted to
+    unit times with the choice's own timeout, so that a longer ``timeout`` means more iterations. With ``speeds=trace``
+    utilizations that are not set come from the trace. Relative paths start from ``base_dir``.
     """
     node, num_parties = config["speeds"], len(names) - 1
     kind = node["kind"]
     own_timeout, base, utilization = _choice(kind, dataset, num_parties)
-    timeout = own_timeout if config["timeout"] is None else positive("timeout", config["timeout"])
+    timeout = optional("timeout", config["timeout"], positive) or own_timeout
     if node["iterations"] is not None and node["unit_time"] is not None:
         raise ConfigError("speeds.unit_time: given together with speeds.iterations; expected one of them")
     if node["iterations"] is not None:
@@ -63,7 +63,7 @@ def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str], 
         base = [own_timeout / n for n in resolve("speeds.iterations", node["iterations"], names, positive, defaults)]
     base = list(resolve("speeds.unit_time", node["unit_time"], names, positive, base))
     if kind == "trace":
-        speeds: Speeds = trace_speeds(node, tuple(base), names, config["seed"], base_dir)
+        speeds: Speeds = _trace_speeds(node, tuple(base), names, config["seed"], base_dir)
     else:
         utilization = list(resolve("speeds.utilization", node["utilization"], names, fraction, utilization))
         speeds = FixedSpeeds(tuple(base), tuple(utilization))
@@ -97,26 +97,17 @@ def _choice(kind: str, dataset: str, num_parties: int) -> tuple[float, list[floa
     raise ConfigError(f"speeds.kind: unknown '{kind}'{near_match(kind, KINDS)}")
 
 
-def trace_speeds(
+def _trace_speeds(
     node: Mapping[str, Any], base: tuple[float, ...], names: Sequence[str], seed: int, base_dir: Path
 ) -> TraceSpeeds:
-    """Return speeds that follow a trace.
+    """Return speeds that follow a trace, with ``base`` units per local iteration at zero utilization.
 
-    Args:
-        node: The keys of ``speeds``.
-        base: Units per local iteration at zero utilization.
-        names: The participants.
-        seed: Draws the machines that are not named.
-        base_dir: Folder that a relative path starts from.
-
-    Raises:
-        flexray.core.errors.UserError: A key or the trace is at fault, or it has fewer machines than participants.
+    Machines that are not named are drawn with the seed.
     """
     path = _path(node["path"], base_dir)
-    advance = _word("speeds.advance", node["advance"], ADVANCE)
-    at_end = _word("speeds.at_end", node["at_end"], AT_END)
-    sample_units = node["sample_units"]
-    if advance == "time" and sample_units is None:
+    advance = one_of("speeds.advance", node["advance"], ADVANCE)
+    at_end = one_of("speeds.at_end", node["at_end"], AT_END)
+    if advance == "time" and node["sample_units"] is None:
         raise ConfigError("speeds.sample_units: expected the units that a sample lasts, for speeds.advance=time")
     constant = _constant(node["utilization"], names)
     _refuse_both(node["machines"], constant, names)
@@ -127,10 +118,8 @@ def trace_speeds(
     for k, value in constant.items():
         cpu_kt[k] = value
     runs_as = {names[k]: machine for k, machine in enumerate(machines) if k not in constant}
-    units = 1.0 if sample_units is None else positive("speeds.sample_units", sample_units)
-    return TraceSpeeds(
-        base, cpu_kt, str(node["path"]), cast(Advance, advance), units, cast(AtEnd, at_end), trace.synthetic, runs_as
-    )
+    units = optional("speeds.sample_units", node["sample_units"], positive) or 1.0
+    return TraceSpeeds(base, cpu_kt, str(node["path"]), advance, units, at_end, trace.synthetic, runs_as)
 
 
 def _path(given: Any, base_dir: Path) -> str:
@@ -139,12 +128,6 @@ def _path(given: Any, base_dir: Path) -> str:
             f"speeds.path: expected a trace file or one of {', '.join(shipped_traces())}, got {shown(given)}"
         )
     return given if given in shipped_traces() else os.fspath(base_dir / Path(given).expanduser())
-
-
-def _word(key: str, given: str, choices: Sequence[str]) -> str:
-    if given not in choices:
-        raise ConfigError(f"{key}: unknown value '{given}'{near_match(given, choices)}")
-    return given
 
 
 def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int, source: str) -> list[str]:
@@ -180,7 +163,7 @@ def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int,
 
 
 def _constant(given: Any, names: Sequence[str]) -> dict[int, float]:
-    """Return the utilizations that the user set for single participants, in place of the trace's."""
+    """Return utilizations set for single participants, which replace those of the trace."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):

@@ -22,27 +22,18 @@ from flexray.core.runfolder import MAX_DEPTH
 
 OURS = ("flexray.models", "flexray.data", "flexray.algorithms", "flexray.optimizers")
 MODULES, OPTIMIZERS = "torch.nn", "torch.optim"
-CHOSEN_AGAIN = {
-    "cluster.kind": "joining a cluster lets it run code here",
-    "cluster.address": "joining a cluster lets it run code here",
-    "logger.kind": "it writes to the current folder",
-    "logger.uri": "it says where a log is sent or written",
-    "dataset.cache": "files are written there",
-    "checkpoint.dir": "files are written there",
+PLACES: dict[str, tuple[tuple[str, ...], str]] = {
+    "cluster.kind": (("local", "packed", "inline"), "joining a cluster lets it run code here"),
+    "cluster.address": (("auto",), "joining a cluster lets it run code here"),
+    "logger.kind": (("none", "tensorboard", "wandb"), "it writes to the current folder"),
+    "logger.uri": ((), "it says where a log is sent or written"),
+    "dataset.cache": ((), "files are written there"),
+    "checkpoint.dir": ((), "files are written there"),
 }
-"""Keys that say where a run computes or writes, and the reason why a run folder does not decide that."""
+"""Keys that say where a run computes or writes: values that a run folder may set, and why it may not set others."""
 MAX_LINE, MAX_ALL = 10_000, 40_000
 """Characters of one override and of all; Hydra's parser takes seconds for so many."""
 KEY = re.compile(r"[^\W\d]\w*(\.[\w-]+)*")
-
-
-def must_be_typed(key: str, value: Any) -> bool:
-    """Whether ``resume`` takes this value only if it is typed: where files go, and which cluster to join."""
-    usual = {
-        "cluster.kind": ("local", "packed", "inline"), "cluster.address": ("auto",),
-        "logger.kind": ("none", "tensorboard", "wandb"),
-    }  # fmt: skip
-    return key in CHOSEN_AGAIN and value is not None and value not in usual.get(key, ())
 
 
 def check_overrides(lines: Sequence[str], own_dir: str | None = None, trusted: bool = False) -> None:
@@ -75,7 +66,7 @@ def check_config(config: Mapping[str, Any], typed: Sequence[str] = ()) -> None:
     """Refuse a recorded configuration, as plain dictionaries and lists, that sets what a run folder may not.
 
     Raises:
-        ConfigError: It names the key, which is none of those ``typed`` nor below one.
+        ConfigError: It names the key, which is neither ``typed`` nor below a typed one.
     """
     for key, value in config.items():
         if key not in _schema():
@@ -109,8 +100,13 @@ def check_value(key: str, value: Any, typed: Sequence[str] = ()) -> None:
         _refuse(f"{key}={value}", "it is neither number, word, list nor mapping")
     elif name in ("_target_", "name") and value is not None:
         _refuse(f"{key}={value}", "it is no name of a class")
-    if must_be_typed(key, value):
-        _refuse(f"{key}={value}", CHOSEN_AGAIN[key])
+    _check_place(f"{key}={value}", key, value)
+
+
+def _check_place(line: str, key: str, value: Any) -> None:
+    harmless, why = PLACES.get(key, ((), ""))
+    if why and value is not None and value not in harmless:
+        _refuse(line, why)
 
 
 def _check_word(key: str, name: str, word: str) -> None:
@@ -130,8 +126,7 @@ def _check_choice(line: str, group: str, value: Any) -> None:
     for choice in value if isinstance(value, list) else [value]:
         if not (choice is None or (isinstance(choice, str) and choice in choices)):
             _refuse(line, f"it is no choice of flexray's for {group}")
-        if must_be_typed(f"{group}.kind", choice):
-            _refuse(line, CHOSEN_AGAIN[f"{group}.kind"])
+        _check_place(line, f"{group}.kind", choice)
 
 
 def _value(line: str) -> Any:
@@ -150,7 +145,7 @@ def _value(line: str) -> Any:
 
 
 def _nesting(line: str) -> int:
-    """Return how deep brackets open, at most, wherever they stand."""
+    """Return the greatest depth of brackets."""
     deepest = depth = 0
     for character in line:
         depth += (character in "[{(") - (character in "]})")

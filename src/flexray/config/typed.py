@@ -29,6 +29,12 @@ def key_of(argument: str) -> str:
     return argument.lstrip("+~").partition("=")[0].strip()
 
 
+def quoted(text: str) -> str:
+    """Return a text as a quoted value of an override."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def read(argument: str) -> Override:
     """Return an override as Hydra reads it.
 

@@ -23,7 +23,7 @@ def main() -> None:
 
 def run_command(arguments: list[str]) -> int:
     """Run one command, single or sweep, and return its exit status."""
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing and exiting: we explain in one line
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and exiting
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # a user's own module, also for the console script and with hydra.job.chdir
     register()
@@ -41,7 +41,7 @@ def run_command(arguments: list[str]) -> int:
     except UserError as error:
         _print_error(str(error))
         return error.exit_status
-    except BrokenPipeError:  # the reader of a pipe has seen enough of --help
+    except BrokenPipeError:  # of a reader that ended before --help did
         sys.stderr.close()
         return 0
     except HYDRA_ERRORS as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexray.config.trust import check_overrides
-from flexray.config.typed import choices_of, key_of
+from flexray.config.typed import choices_of, key_of, quoted
 from flexray.core.errors import ConfigError
 from flexray.core.neutral import is_under
 from flexray.run.resume import recorded_overrides
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 STOPPED = ("interrupted", "failed")
 """How a run ended that can go on."""
-FEW = 6
-"""Names that a remark lists."""
 Config = Mapping[str, Any]
 TYPED_AGAIN = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
 
@@ -41,12 +39,15 @@ def introduce(job: Job) -> None:
         log.warning("the trace %s is SYNTHETIC: generated, not measured", speeds.source)
     if job.progress:
         many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
-        names = ", ".join(outline.parties[:6]) + (", ..." if len(outline.parties) > 6 else "")
         what = f"{job.algo} on {job.dataset} ({outline.source})"
-        log.info("%s: %s %s; cluster=%s", what, many, names, job.cluster.kind)
+        log.info("%s: %s %s; cluster=%s", what, many, _first(6, outline.parties), job.cluster.kind)
         if isinstance(speeds, TraceSpeeds) and speeds.machines:
             runs_as = [f"{name} as {machine}" for name, machine in speeds.machines.items()]
-            log.info("machines of %s: %s%s", speeds.source, ", ".join(runs_as[:8]), ", ..." if len(runs_as) > 8 else "")
+            log.info("machines of %s: %s", speeds.source, _first(8, runs_as))
+
+
+def _first(count: int, names: Sequence[str]) -> str:
+    return ", ".join(names[:count]) + (", ..." if len(names) > count else "")
 
 
 def how_to_go_on(folder: Path) -> str:
@@ -78,8 +79,7 @@ def say_sweep_stopped(arguments: Sequence[str], folder: str) -> None:
 
 def sweep_again(arguments: Sequence[str], folder: str) -> list[str]:
     """Return the arguments with which the missing jobs of the sweep in a folder run."""
-    plain = re.fullmatch(r"[\w./-]+", folder) is not None
-    place = folder if plain else "'" + folder.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    place = folder if re.fullmatch(r"[\w./-]+", folder) else quoted(folder)
     same = [a for a in arguments if key_of(a) not in ("resume", "hydra.sweep.dir")]
     return [*same, "resume=auto", f"hydra.sweep.dir={place}"]
 
@@ -129,7 +129,7 @@ def outside_theory(job: Job) -> Iterator[str]:
         if not spec.optimizer.in_theory:
             names.setdefault(str(spec.optimizer), []).append(spec.name)
     for optimizer, owners in names.items():
-        few = f"{', '.join(owners[:FEW])}{', ...' if len(owners) > FEW else ''}"
+        few = _first(6, owners)
         yield f"optimizer: {optimizer} is outside of the theory (in_theory=False), so w_bar counts as 1 for {few}"
 
 

@@ -18,13 +18,13 @@ log = logging.getLogger("flexray")
 
 
 class Interrupts:
-    """While it is entered, signals are taken; before :meth:`arm` each ends the run at once."""
+    """Handles signals within its ``with`` block; before :meth:`arm` each ends the run at once."""
 
     def __init__(self) -> None:
         self.seen = False
         self._stop: Callable[[], None] | None = None
         self._before: dict[signal.Signals, Any] = {}
-        self._told = queue.SimpleQueue[bool]()  # may be written to by a handler, whatever it interrupted
+        self._calls = queue.SimpleQueue[bool]()  # safe for a handler, whatever it interrupted
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
@@ -36,12 +36,12 @@ class Interrupts:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        self._told.put(False)
+        self._calls.put(False)
         if self._thread is not None:  # one that outlives the interpreter may bring the process down
             self._thread.join(JOIN_S)
 
     def arm(self, stop: Callable[[], None]) -> None:
-        """From now on the first signal calls ``stop``, in a thread of its own; also if Ray took the signals over."""
+        """Make the first signal call ``stop``, in a thread of its own; also if Ray took the signals over."""
         self._stop = stop
         if self._before:
             self._install()
@@ -49,7 +49,7 @@ class Interrupts:
             self._thread = threading.Thread(target=self._wait, name="flexray-stop", daemon=True)
             self._thread.start()
         if self.seen:
-            self._told.put(True)
+            self._calls.put(True)
 
     def _install(self) -> None:
         for number in self._before:
@@ -60,9 +60,9 @@ class Interrupts:
             raise KeyboardInterrupt
         self.seen = True
         log.warning("stopping after the current round; once more ends at once")
-        self._told.put(True)
+        self._calls.put(True)
 
     def _wait(self) -> None:
-        while self._told.get():
+        while self._calls.get():
             if self._stop is not None:
                 self._stop()

@@ -28,7 +28,7 @@ from flexray.config.compose import as_json
 from flexray.config.overrides import FLAGS
 from flexray.config.schema import settle
 from flexray.config.trust import check_overrides
-from flexray.config.typed import key_of, swept_keys, typed_value
+from flexray.config.typed import key_of, quoted, swept_keys, typed_value
 from flexray.core import runfolder
 from flexray.core.errors import ConfigError, RunFolderError
 from flexray.core.neutral import HARMLESS, is_under
@@ -87,8 +87,7 @@ def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
     base_dir = begun_in(folder)
     lines = [line for line in recorded_overrides(folder) if _still_holds(key_of(line), typed)]
     check_overrides(lines, _own_dir(lines, folder, base_dir), trusted=typed_value(arguments, "trust") is True)
-    place = os.fspath(folder).replace("\\", "\\\\").replace("'", "\\'")
-    return Resume(folder, base_dir, [*lines, *arguments, f"hydra.run.dir='{place}'"])
+    return Resume(folder, base_dir, [*lines, *arguments, f"hydra.run.dir={quoted(os.fspath(folder))}"])
 
 
 def _still_holds(key: str, typed: Collection[str]) -> bool:

@@ -84,13 +84,13 @@ class SweepProgress(Observer):
             self.bars.update(self._task, completed=round(done, 3))
 
     def stop(self) -> None:
-        """Take the bars away."""
+        """Remove the bars."""
         if self.bars is not None:
             self.bars.stop()
 
 
 def left(done: int, total: int | None, took_s: float) -> str:
-    """Return how long the other jobs will take if they are like those before, in words after a semicolon."""
+    """Return the time left, if the other jobs take as long as those before, in words after a semicolon."""
     if total is None or not 0 < done < total:
         return ""
     return f"; about {timedelta(seconds=round(took_s / done * (total - done)))} left"
@@ -148,7 +148,7 @@ def about_job(config: Mapping[str, Any], chosen: Any, folder: Path) -> dict[str,
 
 
 def _apart(folder: Path) -> float | None:
-    """Return how far apart the evaluations of a run are, as its folder says."""
+    """Return the time between evaluations of a run, from its folder."""
     try:
         times = [float(text) for text in read_table(folder / EVALS_FILE, unfinished=True).get("sim_time", ())]
     except (RunFolderError, ValueError):
@@ -162,7 +162,7 @@ def _as_run(summary: dict[str, Any]) -> Run:
 
 
 def _outcome(group: Group, targets: bool, with_unit: bool) -> list[str]:
-    """Return the target, time to it, how many reached it, and the metric at the end."""
+    """Return the target, time to it, number of runs that reached it, and the metric at the end."""
     runs = [run.summary for run in group.counted]
     times = [run["time_to_target"] for run in runs if run["time_to_target"] is not None]
     finals = [run["final"].get(run["metric"]) for run in runs if run["status"] == COMPLETED]

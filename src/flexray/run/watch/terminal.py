@@ -90,7 +90,7 @@ class ProgressObserver(Observer):
     @override
     def on(self, record: Record) -> None:
         if isinstance(record, Started):
-            if self._total is None:  # not once more after a lost process
+            if self._total is None:  # only once, also after a lost process
                 self._start(record)
         elif isinstance(record, RoundRecord):
             self._last = record

@@ -72,7 +72,7 @@ class TimelineObserver(Observer):
 
 
 def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
-    """Return the complete events of one round: everyone computes, waits for the others and communicates, or is absent.
+    """Return the events of one round: each participant computes, waits and communicates, or is absent.
 
     ``scale`` is microseconds per unit of time.
     """
@@ -103,7 +103,7 @@ def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
 
 
 def busy_units(record: RoundRecord, place: int) -> float:
-    """Return how long a participant computed in a round."""
+    """Return the time that a participant computed in a round."""
     together = record.duration - record.comm_units
     return min(record.tau[place] * record.unit_times[place], together) if record.tau[place] else 0.0
 

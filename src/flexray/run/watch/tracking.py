@@ -10,6 +10,7 @@ import importlib
 import math
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ class TrackingObserver(Observer):
 
 
 def waiting_share(record: RoundRecord, place: int) -> float:
-    """Return the part of a round's duration in which a participant waited for the others, from 0 to 1."""
+    """Return the share of a round in which a participant waited for the others, from 0 to 1."""
     together = record.duration - record.comm_units
     return max(0.0, together - busy_units(record, place)) / record.duration if record.duration > 0 else 0.0
 
@@ -220,7 +221,7 @@ class ClusterMetrics(Observer):
         self._run = run
         self._every_s = every_s
         self._names: tuple[str, ...] = ()
-        self._bytes: list[list[int]] = []
+        self._bytes: Counter[tuple[str, str]] = Counter()
         self._latest: dict[int, RoundRecord] = {}
         self._set_s = -math.inf
 
@@ -229,7 +230,7 @@ class ClusterMetrics(Observer):
         if isinstance(record, Started):
             self._instruments = self._get_instruments()
             self._names = record.names
-            self._bytes = [[0, 0] for _ in record.names[:-1]]
+            self._bytes.clear()
         elif isinstance(record, RoundRecord):
             self._note(record)
             if time.monotonic() - self._set_s >= self._every_s:
@@ -238,9 +239,9 @@ class ClusterMetrics(Observer):
             self._publish()
 
     def _note(self, record: RoundRecord) -> None:
-        for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
-            self._bytes[k][0] += up
-            self._bytes[k][1] += down
+        for direction, counts in (("up", record.up_bytes), ("down", record.down_bytes)):
+            for name, count in zip(self._names, counts, strict=False):
+                self._bytes[name, direction] += count
         for k in record.present:
             self._latest[k] = record
 
@@ -252,8 +253,7 @@ class ClusterMetrics(Observer):
             own = {**tags, "party": self._names[k]}
             self._instruments["tau"].set(record.tau[k], own)
             self._instruments["waiting_share"].set(waiting_share(record, k), own)
-        for name, sent in zip(self._names, self._bytes, strict=False):
-            for direction, count in zip(("up", "down"), sent, strict=True):
-                if count:
-                    self._instruments["sent_bytes"].inc(count, {**tags, "party": name, "direction": direction})
-            sent[:] = [0, 0]
+        for (name, direction), count in self._bytes.items():
+            if count:
+                self._instruments["sent_bytes"].inc(count, {**tags, "party": name, "direction": direction})
+        self._bytes.clear()
