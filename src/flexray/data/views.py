@@ -21,7 +21,6 @@ from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import Split
 from flexray.data.folders import entries, found_in, split_folders
 from flexray.data.picture_data import Listing, PictureData, Sample
-from flexray.data.stand_in import StandIn
 
 LAYOUT = (
     "looked for CLASS/train/ITEM/VIEW.png, CLASS/train/ITEM_VIEW.png and train/CLASS/..., with test/ or val/ beside"
@@ -50,7 +49,7 @@ class Views(PictureData):
         self._numbers: tuple[int, ...] = ()
 
     def _all_parties(self) -> tuple[str, ...]:
-        if self.path:  # whose listing has the numbers
+        if self.path:  # listing it sets the numbers
             self._listed()
         return tuple(f"view_{number:02d}" for number in self._numbers or range(1, self.views + 1))
 
@@ -59,9 +58,6 @@ class Views(PictureData):
 
     def _picture(self, place: int) -> int:
         return place
-
-    def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
-        return StandIn(split, samples, self._synthetic_classes, self._size, first=place, channels=self.channels)
 
     def _list(self, root: Path) -> Listing:
         classes, folders = class_folders(root)
