@@ -158,11 +158,11 @@ class TorchOptimizer(LocalOptimizer):
         self.keep_state = yes_or_no("optimizer.keep_state", keep_state)
         self.options = {key: value for key, value in options.items() if value is not None}
         self._kept: torch.optim.Optimizer | None = None
-        try:  # a step of nothing: some options are refused by a step only
+        try:  # some options fail only in a step
             _step_by_zero(self._build, [torch.zeros(1, 1, requires_grad=True)])
+        except ConfigError:
+            raise
         except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-            if isinstance(error, ConfigError):
-                raise
             raise ConfigError(f"optimizer ({self.name}): {str(error).splitlines()[0]}") from error
 
     def __str__(self) -> str:
