@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from flexray.core.checks import number, shown, yes_or_no
+from flexray.core.checks import number, positive, shown, yes_or_no
 from flexray.core.errors import ConfigError
 
 Step = Callable[[Sequence[Tensor]], None]
@@ -94,7 +94,9 @@ class LocalSGD(LocalOptimizer):
         self.momentum = number("optimizer.momentum", momentum, low=0, below=1)
         self.proximal = number("optimizer.proximal", proximal, low=0)
         self.l2 = number("optimizer.l2", l2, low=0)
-        self.local_rates = _rates(local_rates)
+        if local_rates is not None and (not isinstance(local_rates, list | tuple) or not local_rates):
+            raise ConfigError(f"optimizer.local_rates: expected a list of positive numbers, got {shown(local_rates)}")
+        self.local_rates = tuple(positive(f"optimizer.local_rates[{i}]", s) for i, s in enumerate(local_rates or ()))
 
     @override
     def begin(self, params: Sequence[Tensor], lr: float) -> Step:
@@ -156,11 +158,11 @@ class TorchOptimizer(LocalOptimizer):
         self.keep_state = yes_or_no("optimizer.keep_state", keep_state)
         self.options = {key: value for key, value in options.items() if value is not None}
         self._kept: torch.optim.Optimizer | None = None
-        try:  # a step of nothing: some options are refused by a step only
+        try:  # some options fail only in a step
             _step_by_zero(self._build, [torch.zeros(1, 1, requires_grad=True)])
+        except ConfigError:
+            raise
         except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-            if isinstance(error, ConfigError):
-                raise
             raise ConfigError(f"optimizer ({self.name}): {str(error).splitlines()[0]}") from error
 
     def __str__(self) -> str:
@@ -240,11 +242,3 @@ def clip_gradients(grads: Sequence[Tensor], max_norm: float) -> Sequence[Tensor]
     """
     norm = torch.nn.utils.get_total_norm(list(grads))
     return torch._foreach_mul(list(grads), torch.clamp(max_norm / (norm + 1e-6), max=1.0))
-
-
-def _rates(rates: Sequence[float] | None) -> tuple[float, ...]:
-    if rates is None:
-        return ()
-    if not isinstance(rates, list | tuple) or not rates:
-        raise ConfigError(f"optimizer.local_rates: expected a list of positive numbers, got {shown(rates)}")
-    return tuple(number(f"optimizer.local_rates[{i}]", rate, above=0) for i, rate in enumerate(rates))

@@ -176,6 +176,7 @@ FAULTS = {
     GOOD.replace("1 0 0", "1 0"): "line 4: expected three finite numbers x y z, got '1 0'",
     GOOD.replace("1 0 0", "1 zero 0"): "line 4: expected three finite numbers x y z, got '1 zero 0'",
     GOOD.replace("1 0 0", "1 nan 0"): "line 4: expected three finite numbers",
+    GOOD.replace("1 0 0", "1_0 0 0"): "line 4: expected three finite numbers",
 }
 
 

@@ -135,8 +135,6 @@ class Bundle(FittedDataset):
         return next(np.array(a if rows is None else a[rows]) for part, a, rows in self._cut(ids) if part == split)
 
     def _task(self, labels: Mapping[Split, Array]) -> Task:
-        if self._saved and not labels and self.loss == "cross_entropy" and self.num_outputs is None:
-            raise ConfigError("dataset.num_outputs: expected the number of classes, which data without labels lacks")
         where = f"{self._root}: labels.npy"
         return make_task(self.loss, self.num_outputs, *labels.values(), where=where, classes=self._classes)
 

@@ -102,13 +102,9 @@ def open_rows(file: Path) -> Array:
 
 
 def check_features(array_n: Array, where: str, first_row: int = 0) -> None:
-    """Refuse features that are not numbers, are empty, or hold NaN or infinity; ``where`` names file and party."""
-    if array_n.dtype == object or not (np.issubdtype(array_n.dtype, np.number) or array_n.dtype == np.bool_):
-        raise DataError(f"{where}: expected an array of numbers, got {array_n.dtype}")
+    """Refuse numbers without a feature, and NaN and infinity; ``where`` names file and party."""
     if array_n.ndim < 2 or 0 in array_n.shape[1:]:
         raise DataError(f"{where}: has no features (shape {array_n.shape}); expected [rows, features]")
-    if array_n.size == 0:
-        raise DataError(f"{where}: has no rows (shape {array_n.shape})")
     if not np.issubdtype(array_n.dtype, np.inexact):
         return
     flat = array_n.reshape(len(array_n), -1)
@@ -118,6 +114,5 @@ def check_features(array_n: Array, where: str, first_row: int = 0) -> None:
     bad = np.argwhere(~np.isfinite(flat))
     if bad.size:
         row, column = bad[0]
-        raise DataError(
-            f"{where}: row {first_row + row}, feature {column} is {flat[row, column]}; expected finite numbers"
-        )
+        found = f"row {first_row + row}, feature {column} is {flat[row, column]}"
+        raise DataError(f"{where}: {found}; expected finite numbers")

@@ -22,7 +22,7 @@ from flexray.data.rows import split_rows
 from flexray.tasks import LabelArray, Task
 
 NUM_SAMPLES = 1797
-NUM_CLASSES = 10
+TASK = Task("cross_entropy", 10)
 LARGEST_PIXEL = 16
 CORNERS = {"upper_left": (0, 0), "upper_right": (0, 4), "lower_left": (4, 0), "lower_right": (4, 4)}
 """First row and column of each party's quadrant in the 8x8 image."""
@@ -49,7 +49,7 @@ class Digits(Dataset):
     def outline(self) -> Outline:
         """Return names, sizes and task without reading the images."""
         sizes = {split: len(rows) for split, rows in self._rows().items()}
-        return Outline(tuple(CORNERS), sizes, self._task, "package")
+        return Outline(tuple(CORNERS), sizes, TASK, "package")
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
         """Load one party's quadrant."""
@@ -60,16 +60,12 @@ class Digits(Dataset):
 
     def labels(self) -> Mapping[Split, LabelArray]:
         """Load the digits shown in the images."""
-        labels = self._task.check_labels(_read()[:, -1], "scikit-learn's digits")
+        labels = TASK.check_labels(_read()[:, -1], "scikit-learn's digits")
         return {split: labels[rows] for split, rows in self._rows().items()}
 
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
         """Return the samples' positions in scikit-learn's array."""
         return np.array(self._rows()[split])
-
-    @property
-    def _task(self) -> Task:
-        return Task("cross_entropy", NUM_CLASSES)
 
     def _rows(self) -> dict[Split, IdArray]:
         return split_rows(NUM_SAMPLES, self.test_fraction, self.val_fraction, self.split_seed)

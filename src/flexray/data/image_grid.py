@@ -11,11 +11,9 @@ from pathlib import Path
 
 from flexray.core.checks import MANY, whole
 from flexray.core.errors import ConfigError, DataError
-from flexray.data.base import Split
 from flexray.data.checks import check_path
 from flexray.data.folders import SUFFIXES, chosen_classes, entries, found_in, pictures_below, split_folders
 from flexray.data.picture_data import Listing, PictureData, Sample, whole_pair
-from flexray.data.stand_in import StandIn
 
 LAYOUT = "looked for train/CLASS/PICTURE and val/ or test/ the same"
 QUADRANTS = ("upper_left", "upper_right", "lower_left", "lower_right")
@@ -60,9 +58,6 @@ class ImageGrid(PictureData):
         height, width = (pixels // parts for pixels, parts in zip(self._size, self._grid, strict=True))
         row, column = divmod(place, self._grid[1])
         return row * height, column * width, height, width
-
-    def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
-        return StandIn(split, samples, self._synthetic_classes, self._size, self._grid, channels=self.channels)
 
     def _list(self, root: Path) -> Listing:
         splits = split_folders(entries(root)[0])

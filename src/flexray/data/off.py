@@ -97,7 +97,7 @@ def _vertices(lines: _Lines, start: int, end: int) -> npt.NDArray[np.float64]:
 
 def _is_vertex(text: str) -> bool:
     try:
-        return len(np.array(text.split()[:3], dtype=np.float64)) == 3
+        return np.loadtxt([text], usecols=(0, 1, 2), comments=None).size == 3
     except ValueError:
         return False
 

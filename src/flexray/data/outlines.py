@@ -6,7 +6,6 @@ Shapes: n = samples of a split.
 from __future__ import annotations
 
 import logging
-import operator
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from flexray.core.errors import DataError
 from flexray.data.base import SPLITS, Array, Dataset, Outline, Split
 from flexray.data.checks import check_party_name, check_task, name_list
+from flexray.data.rows import listed
 from flexray.tasks import LabelArray
 
 log = logging.getLogger("flexray")
@@ -43,15 +43,10 @@ def check_outline(outline: Outline, dataset: Dataset, predicts: bool) -> Outline
 def _sizes(given: Any, where: str) -> dict[Split, int]:
     if not isinstance(given, Mapping) or set(given) != set(SPLITS):
         raise DataError(f"{where}: sizes: expected the number of samples of train, val and test, got {given!r}")
-    sizes: dict[Split, int] = {}
     for split in SPLITS:
-        try:
-            sizes[split] = operator.index(given[split])  # numpy's whole numbers, too
-        except TypeError:
-            sizes[split] = -1
-        if sizes[split] < 0:
+        if not isinstance(given[split], int | np.integer) or given[split] < 0:
             raise DataError(f"{where}: sizes: expected a whole number of {split} samples, got {given[split]!r}")
-    return sizes
+    return {split: int(given[split]) for split in SPLITS}
 
 
 def load_labels(dataset: Dataset, outline: Outline, predicts: bool) -> dict[Split, LabelArray]:
@@ -83,7 +78,7 @@ def check_classes(labels_n: Array, dataset: Dataset, outline: Outline) -> None:
         raise DataError(f"{where}: all training samples are of one class only, {name}; expected two classes or more")
     lacking = sorted(set(range(found[-1])).difference(found))
     if found[0] > 0 and not task.classes and outline.source != "synthetic":
-        told = ", ".join(map(str, lacking[:3])) + (", ..." if len(lacking) > 3 else "")
+        told = listed([*map(str, lacking[:4])], 3)
         classes = f"class {told} has" if len(lacking) == 1 else f"classes {told} have"
         log.warning("%s: labels are numbers from 0; %s no training samples", where, classes)
 

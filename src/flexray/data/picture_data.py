@@ -93,11 +93,13 @@ class PictureData(FittedDataset):
             raise ConfigError(f"dataset.channels: expected 1 or 3, got {self.channels!r}")
         if self.scale not in SCALES:
             raise ConfigError(f"dataset.scale: unknown '{self.scale}'{near_match(str(self.scale), SCALES)}")
+        self._grid = (1, 1)
         self._size = whole_pair("size", self.size if self.size is not None else 224 if self.path else 32)
         self._crop = check_range("crop_scale", self.crop_scale)
         check_range("middle", [self.middle, 1.0])
         if self.parties is not None:
             self.parties = name_list("dataset.parties", self.parties)
+        self._synthetic_classes = self.num_classes or 100
         self._listing: Listing | None = None
 
     @abstractmethod
@@ -115,10 +117,6 @@ class PictureData(FittedDataset):
     def _picture(self, place: int) -> int:
         """Return the number of the sample's picture that the party in this place has."""
         return 0
-
-    @abstractmethod
-    def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
-        """Return the synthetic pictures of a party."""
 
     def outline(self) -> Outline:
         """List the folders; no picture is read."""
@@ -185,18 +183,15 @@ class PictureData(FittedDataset):
             train, val = [train[row] for row in rest], [train[row] for row in vals]
         return {"train": train, "val": val, "test": splits["test"]}
 
-    @property
-    def _synthetic_classes(self) -> int:
-        return self.num_classes or 100
-
     def _synthetic_sizes(self) -> dict[Split, int]:
         vals = round(self.synthetic_train * self.val_fraction)
         return {"train": self.synthetic_train - vals, "val": vals, "test": self.synthetic_test}
 
     def _sources(self, place: int) -> Mapping[Split, Source]:
-        if not self.path:
-            return {split: self._stand_in(split, n, place) for split, n in self._synthetic_sizes().items()}
         which = self._picture(place)
+        if not self.path:
+            shape = (self._synthetic_classes, self._size, self._grid, which, self.channels)
+            return {split: StandIn(split, n, *shape) for split, n in self._synthetic_sizes().items()}
         return {
             split: Files([sample.files[which] for sample in samples], self.channels)
             for split, samples in self._samples().items()

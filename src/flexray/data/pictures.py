@@ -158,12 +158,7 @@ class Pictures:
 class PictureFeatures:
     """One party's pictures of one split; memory holds the batches ahead only.
 
-    Args:
-        split: Name of the split.
-        pictures: Its pictures.
-        reader: Reads the pictures of all splits of the party.
-        dtype: Type of the tensors that :meth:`batch` returns.
-        normalize: Besides dividing by 255, subtract :data:`IMAGENET`'s means and divide by its deviations.
+    Values are in [0, 1] or, with ``normalize``, less :data:`IMAGENET`'s means and divided by its deviations.
     """
 
     def __init__(

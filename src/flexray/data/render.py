@@ -70,12 +70,6 @@ def _main(arguments: Sequence[str]) -> int:
 def plan(meshes: Path, output: Path, cameras: Cameras, flat: bool = False) -> tuple[list[Item], int]:
     """Return the meshes that lack pictures, and the number of existing pictures.
 
-    Args:
-        meshes: Folder of ``CLASS/SPLIT/ITEM.off``.
-        output: Folder of the pictures.
-        cameras: The views.
-        flat: Name pictures ``ITEM.obj.shaded_v001.png``, side by side, as MVCNN does.
-
     Raises:
         UserError: There are no meshes, two have the same pictures, or the folder's pictures have other settings.
     """

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flexray.core.errors import DataError
+from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import Array, Fitted, IdArray, Split
 from flexray.tasks import LabelArray, Loss, Task
 
@@ -57,17 +57,18 @@ def row_of_ids(ids: Iterable[Any], where: str) -> dict[Any, int]:
 def align(row_of: Mapping[str, int], wanted: Iterable[str], where: str, other: str) -> IdArray:
     """Return the row of every ``wanted`` ID; ``where`` must have exactly those IDs that ``other`` has."""
     asked = dict.fromkeys(wanted)
-    faults = [
-        f"{verb} ({', '.join(map(repr, ids[:3]))}{', ...' if len(ids) > 3 else ''})"
-        for ids, verb in (
-            ([sample for sample in asked if sample not in row_of], f"lacks IDs that {other} has"),
-            ([sample for sample in row_of if sample not in asked], f"has IDs that {other} lacks"),
-        )
-        if ids
-    ]
+    missing = [repr(sample) for sample in asked if sample not in row_of]
+    extra = [repr(sample) for sample in row_of if sample not in asked]
+    faults = [f"lacks IDs that {other} has ({listed(missing, 3)})"] if missing else []
+    faults += [f"has IDs that {other} lacks ({listed(extra, 3)})"] if extra else []
     if faults:
         raise DataError(f"{where} {' and '.join(faults)}")
     return np.array([row_of[sample] for sample in asked])
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first names for a message, and dots for the others."""
+    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
 
 
 def class_numbers(texts: Sequence[Any], where: str, known: Sequence[str] = ()) -> tuple[IdArray, tuple[str, ...]]:
@@ -79,10 +80,8 @@ def class_numbers(texts: Sequence[Any], where: str, known: Sequence[str] = ()) -
     number_of = {name: number for number, name in enumerate(names)}
     strange = [row for row, text in enumerate(texts) if str(text) not in number_of]
     if strange:
-        told = f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
-        raise DataError(
-            f"{where}: row {strange[0]}: {texts[strange[0]]!r} is no class of the saved model; it has: {told}"
-        )
+        told = f"{texts[strange[0]]!r} is no class of the saved model; it has: {listed(names, 8)}"
+        raise DataError(f"{where}: row {strange[0]}: {told}")
     return np.array([number_of[str(text)] for text in texts], dtype=np.int64), names
 
 
@@ -94,16 +93,12 @@ def make_task(
     Without ``num_outputs``, class numbers 0 .. C-1 stay as they are, and so do 1 .. C, which make one class more. Of
     numbers with gaps, such as 10, 20, 30, each is a class named by its number; see :func:`numbered`.
 
-    Args:
-        loss: ``cross_entropy``, ``l1`` or ``mse``.
-        num_outputs: Number of classes, if it is known.
-        labels: The labels.
-        where: Their file, for messages.
-        classes: Names of the classes, if they are known.
-
     Raises:
+        ConfigError: The number of classes is not given, and there are no labels.
         DataError: There are too many different labels for classes.
     """
+    if loss == "cross_entropy" and num_outputs is None and not labels:
+        raise ConfigError("dataset.num_outputs: expected the number of classes, which data without labels lacks")
     if loss != "cross_entropy" or num_outputs is not None:
         return Task(loss, num_outputs or 1, classes=tuple(classes))
     found = [_class_numbers_in(a) for a in labels]
@@ -151,14 +146,9 @@ def blocks(array_n: Array) -> Iterator[slice]:
 
 
 def fit_scaling(features_n: Array, train: IdArray | None = None, cuts: Sequence[IdArray] | None = None) -> Fitted:
-    """Return mean and deviation of every feature over the training rows.
+    """Return mean and deviation of every feature over the training rows (None: all), read in ``cuts`` of them.
 
     The deviation of a constant feature is infinite, so that it is scaled to 0.
-
-    Args:
-        features_n: [n, ...].
-        train: The training rows; None: all.
-        cuts: These rows in the blocks that are read at once; None: as :func:`blocks` cuts them.
     """
     rows = np.arange(len(features_n)) if train is None else train
     cuts = cuts or [rows[part] for part in blocks(features_n) if part.start < len(rows)]

@@ -110,7 +110,10 @@ class Table(FittedDataset):
         self._refuse_shared(columns)
         file = self._labels_path()
         table = read(file, self._row_key(file))
-        task = self._decode(file, table)[1] if self._is_labelled(file) else self._saved_task()
+        if self._is_labelled(file):
+            task = self._decode(file, table)[1]
+        else:
+            task = make_task(self.loss, self.num_outputs, classes=self._classes)
         sizes = {split: len(rows) for split, rows in self._rows(table.num_rows).items()}
         return Outline(tuple(self._paths), sizes, task, "files")
 
@@ -238,11 +241,6 @@ class Table(FittedDataset):
         if self._is_labelled(file):
             return self._label_key
         return next((self._columns(name) for name, own in self._paths.items() if own == file), self._id_key)
-
-    def _saved_task(self) -> Task:
-        if self.loss == "cross_entropy" and self.num_outputs is None:
-            raise ConfigError("dataset.num_outputs: expected the number of classes, which data without labels lacks")
-        return Task(self.loss, self.num_outputs or 1, classes=self._classes)
 
     def _decode(self, file: Path, table: Any) -> tuple[LabelArray, Task]:
         """Return the labels as numbers, and their task; only :meth:`labels` checks their range."""

@@ -21,7 +21,6 @@ from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import Split
 from flexray.data.folders import entries, found_in, split_folders
 from flexray.data.picture_data import Listing, PictureData, Sample
-from flexray.data.stand_in import StandIn
 
 LAYOUT = (
     "looked for CLASS/train/ITEM/VIEW.png, CLASS/train/ITEM_VIEW.png and train/CLASS/..., with test/ or val/ beside"
@@ -50,7 +49,7 @@ class Views(PictureData):
         self._numbers: tuple[int, ...] = ()
 
     def _all_parties(self) -> tuple[str, ...]:
-        if self.path:  # whose listing has the numbers
+        if self.path:  # listing it sets the numbers
             self._listed()
         return tuple(f"view_{number:02d}" for number in self._numbers or range(1, self.views + 1))
 
@@ -59,9 +58,6 @@ class Views(PictureData):
 
     def _picture(self, place: int) -> int:
         return place
-
-    def _stand_in(self, split: Split, samples: int, place: int) -> StandIn:
-        return StandIn(split, samples, self._synthetic_classes, self._size, first=place, channels=self.channels)
 
     def _list(self, root: Path) -> Listing:
         classes, folders = class_folders(root)
@@ -122,28 +118,26 @@ def class_folders(root: Path) -> tuple[list[str], Mapping[Split, list[Path]]]:
 
 
 def _items(folder: Path) -> Iterator[Item]:
-    """Yield the objects of a class in a split, by name, with their pictures by the number of the view."""
+    """Yield the objects of a class in a split, by name, with their pictures by the number of the view.
+
+    An object is named by its folder, or by the part of a file's name before the number.
+    """
     folders, pictures = entries(folder)
+    files: list[tuple[str | None, str]] = [(None, name) for name in pictures]
+    files += [(item, os.path.join(item, name)) for item in folders for name in entries(folder / item)[1]]
     items: dict[str, dict[int, str]] = {}
-    for name in pictures:
-        _add(items, None, os.path.join(folder, name))
+    for item, name in files:
+        file, stem = os.path.join(folder, name), os.path.splitext(os.path.basename(name))[0]
+        match = NUMBER.search(stem)
+        if match is None:
+            raise DataError(f"{file}: expected a name that ends with the number of the view")
+        views = items.setdefault(stem[: match.start()] if item is None else item, {})
+        first = views.setdefault(int(match[1]), file)
+        if first != file:
+            raise DataError(f"{file}: is view {int(match[1])}, as {os.path.basename(first)} is")
     for item in folders:
-        for name in entries(folder / item)[1]:
-            _add(items, item, os.path.join(folder, item, name))
         if item not in items:
             raise DataError(f"{folder / item}: has no pictures of the object's views")
     if not items:
         raise DataError(f"{folder}: {LAYOUT}; {found_in(folder)}")
     yield from sorted(items.items())
-
-
-def _add(items: dict[str, dict[int, str]], item: str | None, file: str) -> None:
-    """Add a picture; without ``item``, the object's name is the part of the file's name before the view's number."""
-    stem = os.path.splitext(os.path.basename(file))[0]
-    match = NUMBER.search(stem)
-    if match is None:
-        raise DataError(f"{file}: expected a name that ends with the number of the view")
-    views = items.setdefault(stem[: match.start()] if item is None else item, {})
-    first = views.setdefault(int(match[1]), file)
-    if first != file:
-        raise DataError(f"{file}: is view {int(match[1])}, as {os.path.basename(first)} is")

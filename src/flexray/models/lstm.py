@@ -50,11 +50,11 @@ class LSTM(nn.Module):
 
     def forward(self, x_btd: Tensor, lengths_b: Tensor | None = None) -> Tensor:
         """Return embeddings [b, o] of the first ``lengths_b`` (None: all) steps of sequences [b, t, d]."""
-        steps = (
-            x_btd if lengths_b is None
-            else pack_padded_sequence(x_btd, lengths_b.cpu(), batch_first=True, enforce_sorted=False)
-        )  # fmt: skip
-        _, (state, _) = self.rnn(steps)
+        if lengths_b is None:
+            _, (state, _) = self.rnn(x_btd)
+        else:
+            packed = pack_padded_sequence(x_btd, lengths_b.cpu(), batch_first=True, enforce_sorted=False)
+            _, (state, _) = self.rnn(packed)
         directions = 2 if self.rnn.bidirectional else 1
         last_bh = state[-directions:].transpose(0, 1).flatten(1)
         embedding_bo: Tensor = self.output(self.dropout(last_bh))

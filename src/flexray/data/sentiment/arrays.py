@@ -70,12 +70,13 @@ def _read_split(folder: Path, text: str) -> Samples:
 
 
 def _wants_sentences(folder: Path, text: str) -> bool:
-    sentences, array = folder / SENTENCES, folder / "text.npy"
-    if text == "auto" and os.path.exists(sentences) and os.path.exists(array):
+    if text != "auto" or not os.path.exists(folder / SENTENCES):
+        return text == "sentences"
+    if os.path.exists(folder / "text.npy"):
         raise ConfigError(
             f"dataset.text: {folder} has both text.npy and {SENTENCES}; expected features or sentences, got auto"
         )
-    return text == "sentences" or (text == "auto" and not os.path.exists(array) and os.path.exists(sentences))
+    return True
 
 
 def _array(file: Path, is_text: bool) -> tuple[list[Any], str]:

@@ -22,7 +22,7 @@ from flexray.core.checks import whole, yes_or_no
 from flexray.core.errors import ConfigError, near_match
 from flexray.data.base import SPLITS, Array, ArrayFeatures, Features, FittedDataset, Outline, Split
 from flexray.data.checks import check_path, check_split, check_task
-from flexray.data.rows import make_task, numbered, scaled
+from flexray.data.rows import listed, make_task, numbered, scaled
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
 from flexray.data.sentiment.layouts import find_layout
 from flexray.data.sentiment.samples import PARTIES
@@ -180,8 +180,8 @@ class Sentiment(FittedDataset):
         """Log what was dropped and replaced."""
         for split, dropped in report["dropped"].items():
             for name, ids in dropped.items():
-                shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
-                log.warning("%s: %s: %d samples dropped that have no %s: %s", self.path, split, len(ids), name, shown)
+                known = listed(ids, 3)
+                log.warning("%s: %s: %d samples dropped that have no %s: %s", self.path, split, len(ids), name, known)
         for name, count in report["replaced"].items():
             if count:
                 log.warning("%s: %s: %d values were NaN or infinite, now 0", self.path, name, count)

@@ -19,7 +19,7 @@ from flexray.data.rows import scaled
 
 
 class _Sequences:
-    """Samples of different lengths, stored one after the other."""
+    """Samples of ``lengths_n`` steps each, at least 1, stored one after the other; ``limit`` is the most steps used."""
 
     def __init__(self, steps_s: Array, lengths_n: IdArray, limit: int) -> None:
         self._steps_s, self._limit = steps_s, limit
@@ -46,15 +46,7 @@ class _Sequences:
 
 
 class StepFeatures(_Sequences):
-    """Sequences [t, d] of different lengths; a batch is (steps [b, t, d], lengths [b]), padded with zeros.
-
-    Args:
-        steps_sd: The steps of all samples, one sample after the other.
-        lengths_n: Steps of every sample, at least 1 each.
-        limit: Steps after the first ``limit`` are ignored.
-        dtype: Type of the steps.
-        fitted: Scaling by ``mean`` and ``deviation`` [d], or nothing.
-    """
+    """Sequences [t, d] of different lengths; a batch is (steps [b, t, d], lengths [b]), padded with zeros."""
 
     def __init__(
         self, steps_sd: Array, lengths_n: IdArray, limit: int, dtype: torch.dtype, fitted: Fitted | None = None
@@ -71,12 +63,7 @@ class StepFeatures(_Sequences):
 class TokenFeatures(_Sequences):
     """Token IDs of texts of different lengths; a batch is (token IDs [b, t], mask [b, t]), padding has mask 0.
 
-    Args:
-        tokens_s: The token IDs of all samples, one sample after the other.
-        lengths_n: Tokens of every sample, at least 1 each.
-        limit: Tokens after the first ``limit`` are ignored.
-        offers: Constructor arguments for models of these tokens, ``pretrained`` or ``vocab_size``.
-        padding: ID of the padding token.
+    ``offers`` has constructor arguments for models of these tokens, ``pretrained`` or ``vocab_size``.
     """
 
     def __init__(

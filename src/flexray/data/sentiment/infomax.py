@@ -77,7 +77,7 @@ def _steps(array: Any, length: Any, where: str) -> Any:
     steps = as_array(array)
     if steps.dtype.kind not in "iuf" or (steps.ndim != 2 and steps.size):
         raise DataError(f"{where}: expected an array [steps, features], got {_shape(array)}")
-    if length is None or not steps.size:  # a sample without steps is dropped, whatever its length
+    if length is None or not steps.size:  # a sample without steps is dropped anyway
         return steps
     return steps[: step_count(length, len(steps), where, cut=True)]
 

@@ -22,13 +22,10 @@ PARTIES = ("video", "audio", "text")
 
 @dataclass
 class Modality:
-    """One modality of one split.
+    """One modality of one split, with IDs of its own and its file (and key) for messages.
 
-    Args:
-        ids: ID of every sample, of this modality.
-        samples: One entry each: an array [t, d] of steps, a row [d] of flat features, a sentence, or token IDs [t].
-        kind: ``steps``, ``flat``, ``sentences`` or ``tokens``.
-        where: Its file (and key), for messages.
+    A sample of kind ``steps`` is an array [t, d], of ``flat`` a row [d] of features, of ``sentences`` a text, of
+    ``tokens`` IDs [t].
     """
 
     ids: Sequence[str]
@@ -46,14 +43,7 @@ class Modality:
 
 @dataclass
 class Samples:
-    """One split of a layout: labels [n] with their IDs, and modalities, each in an order of its own.
-
-    Args:
-        ids: ID of every label.
-        labels_n: Sentiment, or class numbers.
-        modalities: Video, audio and text.
-        where: File (and key) of the labels, for messages.
-    """
+    """One split of a layout: labels with their IDs and their file (and key), and modalities in orders of their own."""
 
     ids: Sequence[str]
     labels_n: Array

@@ -84,10 +84,8 @@ class StandIn:
         mood_s = np.repeat(self._mood(name), lengths_n)
         steps_sd = draw.standard_normal((len(mood_s), width), dtype=np.float32)
         steps_sd += (mood_s[:, None] * direction_d).astype(np.float32)
-        return {
-            split: StepFeatures(steps_sd[rows], lengths, self.steps, dtype)
-            for split, rows, lengths in self._slices(lengths_n)
-        }
+        split = self._split(steps_sd, lengths_n)
+        return {name: StepFeatures(steps, lengths, self.steps, dtype) for name, (steps, lengths) in split.items()}
 
     def tokens(self) -> dict[Split, TokenFeatures]:
         """Return the texts as token IDs of a BERT with a vocabulary of :data:`VOCABULARY`."""
@@ -101,11 +99,8 @@ class StandIn:
         tokens_s = np.where(is_listed_s, listed_s, draw.integers(start + 2 * LISTED, VOCABULARY, size=len(chance_s)))
         ends_n = np.cumsum(lengths_n)
         tokens_s[ends_n - lengths_n], tokens_s[ends_n - 1] = FIRST, LAST
-        offers = {"vocab_size": VOCABULARY}
-        return {
-            split: TokenFeatures(tokens_s[rows], lengths, self.steps, offers)
-            for split, rows, lengths in self._slices(lengths_n)
-        }
+        offers, split = {"vocab_size": VOCABULARY}, self._split(tokens_s, lengths_n)
+        return {name: TokenFeatures(tokens, lengths, self.steps, offers) for name, (tokens, lengths) in split.items()}
 
     def _draw(self, *what: Any) -> np.random.Generator:
         return generator(self.seed, "sentiment stand-in", *what)
@@ -116,10 +111,8 @@ class StandIn:
     def _lengths(self, draw: np.random.Generator) -> IdArray:
         return draw.integers(max(3, self.steps // 5), self.steps, size=sum(self.sizes.values()), endpoint=True)
 
-    def _slices(self, lengths_n: IdArray) -> list[tuple[Split, slice, IdArray]]:
-        """Return every split with the place of its steps and the lengths of its samples."""
-        start, result = 0, []
-        for split, lengths in self.cut(lengths_n).items():
-            result.append((split, slice(start, start + int(lengths.sum())), lengths))
-            start += int(lengths.sum())
-        return result
+    def _split(self, steps_s: Array, lengths_n: IdArray) -> dict[Split, tuple[Array, IdArray]]:
+        """Return the steps of every split, and the lengths of its samples."""
+        lengths = self.cut(lengths_n)
+        ends = np.cumsum([part.sum() for part in lengths.values()])
+        return {s: (steps, lengths[s]) for s, steps in zip(SPLITS, np.split(steps_s, ends[:-1]), strict=True)}

@@ -47,12 +47,7 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of stored samples.
-
-    Args:
-        folder: CACHE/KEY.
-        report: Content of ``report.json``.
-    """
+    """The folder CACHE/KEY and its report."""
 
     folder: Path
     report: Mapping[str, Any]
@@ -72,12 +67,9 @@ class Store:
 
 
 def open_store(layout: Layout, cache: Path, salt: str) -> Store:
-    """Return the store of a layout's files, made now if there is none of the same files, sizes and dates.
+    """Return the store of a layout's files in a cache, made now if there is none of the same files, sizes and dates.
 
-    Args:
-        layout: What to store.
-        cache: Folder of all stores.
-        salt: Further text that the content depends on.
+    ``salt`` is further text that the content depends on.
 
     Raises:
         DataError: The files do not fit their layout, or the cache cannot be written.
