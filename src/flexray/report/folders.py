@@ -189,8 +189,9 @@ def _column(file: str, table: dict[str, list[str]], column: str) -> list[str]:
 
 
 def _numbers(file: str, table: dict[str, list[str]], column: str) -> FloatArray:
+    texts = _column(file, table, column)
     try:
-        return np.array([float(value) for value in _column(file, table, column)], dtype=np.float64)
+        return np.array([float(text) for text in texts], dtype=np.float64)
     except ValueError as error:
         raise RunFolderError(f"{file}: {column}: expected numbers: {error}") from error
 
