@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paper_runs import BASES, FOLDERS, Cell, plan, run_all
+from retime import at_equal_times, with_comm_time, with_round_charge
 
 from flexray.config.explain import HYDRA_ERRORS, explain, one_line
 from flexray.core.commands import Parser, guarded
@@ -27,7 +28,6 @@ from flexray.report import plots, tables
 from flexray.report.folders import read_run
 from flexray.report.grouping import make_groups
 from flexray.report.published import published
-from flexray.report.retime import at_equal_times, with_comm_time, with_round_charge
 from flexray.report.runs import DAMAGED, Run
 from flexray.report.statistics import results
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pytest
 
 from flexray.core.errors import DataError
 from flexray.report.folders import read_run
-from flexray.report.retime import at_equal_times, with_comm_time, with_round_charge
 from flexray.report.runs import Run
 from flexray.run.command import run_command
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+
+from retime import at_equal_times, with_comm_time, with_round_charge
 
 COMMON = (
     "cluster=inline", "progress=false", "rounds=6", "eval_every=2", "eval_train=false", "target=0.3", "model=linear",

@@ -10,11 +10,10 @@ import pytest
 
 from flexray.core.errors import DataError
 from flexray.core.neutral import HARMLESS
-from flexray.report.curves import band, hold
 from flexray.report.folders import find_runs, read_runs
 from flexray.report.grouping import Group, make_groups
 from flexray.report.runs import Run
-from flexray.report.statistics import Result, Spread, results, spread, with_deviation
+from flexray.report.statistics import Result, Spread, band, hold, results, spread, with_deviation
 from helpers.made_runs import sweep, write_run
 
 

@@ -1,7 +1,7 @@
-"""Legends and titles of pictures that are never cut.
+"""Legends and titles of figures that are never cut off.
 
-A legend stands below its figure in as many columns as fit the width; the figure grows by what the legend takes. Words
-that are too long for a line are wrapped, and those that would take many lines lose their middle.
+A legend stands below its figure in as many columns as fit the width; the figure grows by the legend's height. Words
+that are too long for a line are wrapped, and those of many lines lose their middle.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 4
 MAX_LINES = 4
 MAX_LETTERS = 600
-"""More do not fit into these lines."""
+"""No more fit into these lines."""
 NARROWEST = 2.0
-"""Pixels of the narrowest letter, so that no longer text than can fit is measured."""
+"""Pixels of the narrowest letter, a limit for the texts to measure."""
 MAX_ENTRIES = 120
-"""A picture can be no higher than some hundred rows; the last entry says how many more there are."""
+"""A figure is limited to some hundred rows; the last entry gives the number of those left out."""
 MARGIN = 0.03
-"""Of the width, which stays free: a text has not quite the same width at every resolution."""
+"""Part of the width that stays free, since a text's width depends a little on the resolution."""
 
 
 def save_figure(figure: Figure, path: Path, dpi: float, metadata: Mapping[str, Any] | None) -> None:
@@ -44,13 +44,13 @@ def save_figure(figure: Figure, path: Path, dpi: float, metadata: Mapping[str, A
 
 
 def legend_below(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], **style: Any) -> None:
-    """Give a figure with constrained layout a legend below it, and the height that this takes.
+    """Add a legend below a figure with constrained layout, and its height to the figure's.
 
     Args:
-        figure: A figure whose height is that of its panels.
-        handles: What is shown beside the words.
+        figure: A figure as high as its panels.
+        handles: The lines shown beside the words.
         labels: The words, in the same order.
-        style: More for matplotlib's ``legend``.
+        style: More arguments of matplotlib's ``legend``.
     """
     if not handles:
         return
@@ -65,7 +65,7 @@ def legend_below(figure: Figure, handles: Sequence[Artist], labels: Sequence[str
     legend = _legend(figure, shown, words, columns, style)
     while (width := legend.get_window_extent(renderer).width) > room:
         legend.remove()
-        if columns == 1:  # what is not words stays as wide as it is
+        if columns == 1:  # wrap the words; the lines beside them keep their width
             font = legend.get_texts()[0].get_fontproperties()
             beside = width - max(_width(text, renderer, font) for text in words)
             words = [wrapped(text, room - beside, renderer, font) for text in words]
@@ -94,7 +94,7 @@ def plain(text: str) -> str:
 
 
 def wrapped(text: str, room: float, renderer: Any, font: FontProperties) -> str:
-    """Return a text in lines of at most ``room`` pixels, broken between words where that goes."""
+    """Return a text in lines of at most ``room`` pixels, broken between words where possible."""
     text = " ".join(text.split())
     if len(text) > MAX_LETTERS:
         text = f"{text[: MAX_LETTERS // 2]}{text[-MAX_LETTERS // 2 :]}"
@@ -111,7 +111,7 @@ def wrapped(text: str, room: float, renderer: Any, font: FontProperties) -> str:
 
 
 def _renderer(figure: Figure) -> Any:
-    """Return what measures texts."""
+    """Return a renderer, which measures texts."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)

@@ -1,7 +1,7 @@
-"""Reads files of run folders that may come from a stranger: text only, limited in size and depth, never executed.
+"""Reads files of run folders from anybody: text only, limited in size and depth, never executed.
 
-This is the one reader of ``resume``, ``predict``, ``speeds=replay`` and ``report``. YAML is read by the safe loader,
-nothing is resolved or instantiated; links, pipes and devices are refused before they are opened.
+``resume``, ``predict``, ``speeds=replay`` and ``report`` read run folders by this module only. YAML is read by the safe
+loader, without interpolations or instances; links, pipes and devices are refused before they are opened.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from flexray.core.errors import RunFolderError
 MAX_BYTES = 1 << 30
 MAX_CONFIG_BYTES = 4 << 20
 MAX_JSON_BYTES = 64 << 20
-MAX_KEYS = 20_000
 MAX_DEPTH = 60
 MAX_EVENTS = 200_000
 MAX_DIGITS = 100
-"""Characters of a plain number in YAML: what stands in base 60, as 1:30, takes ever longer to read."""
+"""Longest plain number in YAML, in characters; those in base 60, as 1:30, take quadratic time to read."""
 NUMBER = re.compile(r"[-+.]?[0-9][0-9a-zA-Z_:.+-]*")
 
 ROUNDS_FILE, EVALS_FILE, TIMELINE_FILE, SUMMARY_FILE = "rounds.csv", "evals.csv", "timeline.json", "summary.json"
@@ -41,13 +40,13 @@ TENSORBOARD_FOLDER, WANDB_FOLDER = "tensorboard", "wandb"
 
 FILES = (ROUNDS_FILE, EVALS_FILE, TIMELINE_FILE, SUMMARY_FILE, CONFIGURATION_FILE, "run.log", "multirun.yaml")
 FOLDERS = (HYDRA_FOLDER, CHECKPOINT_FOLDER, MODEL_FOLDER, TENSORBOARD_FOLDER, WANDB_FOLDER)
-"""What a run reads and writes in its folder."""
+"""The files and folders of a run folder."""
 
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _SafeTextLoader(_SafeLoader):  # type: ignore[misc]
-    """Reads dates as the text that they are, as a configuration does."""
+    """Reads dates as text, like a configuration."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
         first: [(tag, regexp) for tag, regexp in resolvers if not tag.endswith(":timestamp")]
@@ -56,29 +55,28 @@ class _SafeTextLoader(_SafeLoader):  # type: ignore[misc]
 
 
 def check_files(folder: Path, writes: bool = True) -> None:
-    """Refuse links, pipes, devices and the like where a run reads or writes: plain files and folders only.
+    """Refuse all but plain files and folders where a run reads or writes: links, pipes, devices.
 
     Args:
         folder: The run folder.
-        writes: A run is to begin or to go on there.
+        writes: Whether a run begins or goes on there.
 
     Raises:
-        RunFolderError: It names the first that is something else, or cannot be written.
+        RunFolderError: One is something else, or cannot be written.
     """
     for name in FILES:
         _check_kind(folder, folder / name, stat.S_ISREG, writes)
     for name in FOLDERS:
         if _check_kind(folder, folder / name, stat.S_ISDIR, writes):
             for path in sorted((folder / name).iterdir()):
-                is_own = name == WANDB_FOLDER and path.resolve().is_relative_to(
-                    folder.resolve()
-                )  # it links to its latest run
+                # wandb links to its latest run
+                is_own = name == WANDB_FOLDER and path.resolve().is_relative_to(folder.resolve())
                 if path != folder / MODEL_FOLDER and not is_own:
                     _check_kind(folder, path, _is_plain if name == TENSORBOARD_FOLDER else stat.S_ISREG, writes)
 
 
 def _check_kind(folder: Path, path: Path, fits: Callable[[int], bool], writes: bool) -> bool:
-    """Return whether there is something, which is what is expected, and can be written if it is to be."""
+    """Return whether the path exists; refuse one of another kind, or that cannot be written."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -102,7 +100,7 @@ def _is_plain(mode: int) -> bool:
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
-    """Return a plain file's content; a link is none, and a pipe is not waited for.
+    """Return a plain file's content; links are refused, and so are pipes, without waiting.
 
     Raises:
         RunFolderError: It is missing, no plain file, or larger than ``limit`` bytes.
@@ -146,10 +144,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parse_json(name: str, text: str) -> dict[str, Any]:
-    """Return the JSON object that a file of this name holds.
+    """Return the JSON object in a file's text.
 
     Raises:
-        RunFolderError: It holds something else, or nests deeper than a run's files do.
+        RunFolderError: It holds something else, or nests deeper than a run's files.
     """
     try:
         content = json.loads(text)
@@ -188,7 +186,7 @@ def read_yaml(path: Path, kind: type = dict) -> Any:
 
 
 def _check_events(name: str, text: str) -> None:
-    """Refuse YAML with tags, references or endless numbers, or more and deeper than a configuration has."""
+    """Refuse YAML with tags, references or endless numbers, or larger or deeper than a configuration."""
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=_SafeLoader)):
         if count > MAX_EVENTS:
@@ -207,7 +205,7 @@ def read_table(path: Path, unfinished: bool) -> dict[str, list[str]]:
 
     Args:
         path: The file.
-        unfinished: Its run may still be writing it: an incomplete last line is left out.
+        unfinished: Whether its run may still write it; an incomplete last line is left out.
 
     Raises:
         RunFolderError: It cannot be read, or a row has another length than the header.
@@ -228,39 +226,23 @@ def read_table(path: Path, unfinished: bool) -> dict[str, list[str]]:
     return {name: [row[place] for row in body] for place, name in enumerate(header)}
 
 
-def flatten(tree: Any) -> dict[str, Any]:
-    """Return a configuration's values under dotted keys; lists are values.
-
-    Raises:
-        RunFolderError: It is larger or deeper than a configuration is (YAML aliases can make it endless).
-    """
+def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Return a configuration's values under dotted keys; lists are values, as text."""
+    if not isinstance(tree, dict) or not tree:
+        return {prefix: _plain(tree)}
     flat: dict[str, Any] = {}
-    budget = [MAX_KEYS]
-    _flatten(tree, "", flat, budget, 0)
+    for key, value in tree.items():
+        flat.update(flatten(value, f"{prefix}.{key}" if prefix else str(key)))
     return flat
 
 
-def _flatten(node: Any, prefix: str, flat: dict[str, Any], budget: list[int], depth: int) -> None:
-    budget[0] -= 1
-    if budget[0] < 0 or depth > MAX_DEPTH:
-        raise RunFolderError(f"config.yaml: expected a configuration of at most {MAX_KEYS} keys, {MAX_DEPTH} deep")
-    if isinstance(node, dict) and node:
-        for key, value in node.items():
-            _flatten(value, f"{prefix}.{key}" if prefix else str(key), flat, budget, depth + 1)
-    else:
-        flat[prefix] = _plain(node, budget, depth)
-
-
-def _plain(value: Any, budget: list[int], depth: int) -> Any:
-    """Return a leaf; a list becomes text, each of its items counted."""
-    if not isinstance(value, (list, dict)):
-        return value if isinstance(value, (bool, int, float, type(None))) else str(value)
-    budget[0] -= len(value)
-    if budget[0] < 0 or depth > MAX_DEPTH:
-        raise RunFolderError(f"config.yaml: expected a configuration of at most {MAX_KEYS} keys, {MAX_DEPTH} deep")
+def _plain(value: Any) -> Any:
+    """Return a number, a truth value or None as it is, anything else as text."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{k}: {_plain(v, budget, depth + 1)}" for k, v in value.items()) + "}"
-    return "[" + ", ".join(str(_plain(v, budget, depth + 1)) for v in value) + "]"
+        return "{" + ", ".join(f"{k}: {_plain(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(str(_plain(v)) for v in value) + "]"
+    return value if isinstance(value, (bool, int, float, type(None))) else str(value)
 
 
 def natural(text: str) -> list[Any]:
@@ -269,6 +251,6 @@ def natural(text: str) -> list[Any]:
 
 
 def own_folder(folder: Path) -> str:
-    """Return the name under which the run in ``folder`` keeps its checkpoints where others do, too."""
+    """Return the name of the checkpoints of the run in ``folder`` at a place for those of several runs."""
     digest = hashlib.sha256(os.fspath(folder.absolute()).encode()).hexdigest()[:8]
     return f"{folder.name}-{digest}"

@@ -1,4 +1,4 @@
-"""What a report contains: runs, groups, results, warnings."""
+"""The contents of a report: runs, groups, results, warnings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flexray.report.statistics import Result, results
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user asked for.
+    """The options of the command line.
 
     Args:
         target: Metric and value of another target than the runs' own.
@@ -37,14 +37,14 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Report:
-    """All that a report shows.
+    """The contents of a report.
 
     Args:
-        runs: Every run folder, whatever its state.
-        groups: Those that could be read, grouped.
-        results: What came out of each group.
+        runs: Every run folder, in any state.
+        groups: The readable ones, grouped.
+        results: The result of each group.
         papers: The paper's figure for each group.
-        warnings: What holds for the report as a whole.
+        warnings: Remarks on the report as a whole.
     """
 
     runs: tuple[Run, ...]
@@ -55,10 +55,10 @@ class Report:
 
 
 def make_report(paths: Sequence[Path], wanted: Wanted) -> Report:
-    """Read run folders and work out the report.
+    """Read run folders and return the report.
 
     Raises:
-        DataError: There are no runs, or none that can be read.
+        DataError: There are no runs, or none is readable.
     """
     runs = read_runs(find_runs(paths))
     readable = [run for run in runs if run.status != DAMAGED]
@@ -76,7 +76,7 @@ def make_report(paths: Sequence[Path], wanted: Wanted) -> Report:
 
 
 def _warnings(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield what a reader has to know before any figure."""
+    """Yield the remarks that stand before all figures."""
     if any(run.synthetic for run in runs):
         count = sum(run.synthetic for run in runs)
         yield f"SYNTHETIC data or traces in {count} of {len(runs)} runs: they say nothing about real data"

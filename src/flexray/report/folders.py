@@ -1,4 +1,4 @@
-"""Finds run folders and reads them; what is wrong with one is told, never raised."""
+"""Finds run folders and reads them; the fault of a damaged one is noted, never raised."""
 
 from __future__ import annotations
 
@@ -51,26 +51,25 @@ def _below(path: Path) -> Iterable[Path]:
 
 
 def read_runs(folders: list[Path]) -> list[Run]:
-    """Read run folders; what is wrong with one is told in it."""
+    """Read run folders; the fault of a damaged one is in its ``fault``."""
     parent = Path(os.path.commonpath([f.parent for f in folders])) if folders else Path()
     return [read_run(folder, folder.relative_to(parent).as_posix()) for folder in folders]
 
 
 def read_run(folder: Path, name: str) -> Run:
-    """Read one run folder; never raises for what is in it."""
+    """Read one run folder; no content of it raises."""
     run = Run(folder, name, DAMAGED)
     try:
         if (folder / runfolder.HYDRA_FOLDER).is_symlink():
             raise RunFolderError(".hydra: is a link; expected a plain folder of its own")
         config_file = folder / runfolder.CONFIG_YAML
         if config_file.exists():
-            run = replace(run, config=_resolved(flatten(read_yaml(config_file))), **_chosen(folder))
+            flat = flatten(read_yaml(config_file))
+            run = replace(run, config={key: _referred(flat[key], flat) for key in flat}, **_chosen(folder))
         summary = read_json(folder / runfolder.SUMMARY_FILE) if (folder / runfolder.SUMMARY_FILE).exists() else None
         if summary is None or _goes_on(folder, summary):
-            run = _read_rows(replace(run, summary=_planned(run)), UNFINISHED)
-            return replace(
-                run, summary={**run.summary, "metric": run.config.get("target_metric") or _usual_metric(run)}
-            )
+            run = _read_rows(run, UNFINISHED)
+            return replace(run, summary=_planned(run))
         run = replace(run, summary=summary)
         status = summary.get("status", COMPLETED)
         if status not in ENDS:
@@ -83,15 +82,8 @@ def read_run(folder: Path, name: str) -> Run:
         return replace(run, status=DAMAGED, fault=" ".join(str(error).split()))
 
 
-def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a flat configuration in which a value such as ``${adaptive.first}`` is that of the other key.
-
-    Any other interpolation stays the text that it is; nothing grows, so that nothing can grow without end.
-    """
-    return {key: _referred(value, config) for key, value in config.items()}
-
-
 def _referred(value: Any, config: Mapping[str, Any]) -> Any:
+    """Return the value of the key that a value such as ``${adaptive.first}`` refers to; others stay as they are."""
     for _ in range(MAX_REFERENCES):
         found = REFERENCE.fullmatch(value) if isinstance(value, str) else None
         if found is None or found[1] not in config:
@@ -101,10 +93,10 @@ def _referred(value: Any, config: Mapping[str, Any]) -> Any:
 
 
 def _goes_on(folder: Path, summary: Mapping[str, Any]) -> bool:
-    """Whether the summary is that of an earlier end, from which the run was resumed."""
+    """Whether the run was resumed after it wrote the summary."""
     if (folder / runfolder.CONFIGURATION_FILE).exists() or not (folder / runfolder.ROUNDS_FILE).exists():
         return False
-    if "resumed_from" in summary:  # written by a version that knows the last file
+    if "resumed_from" in summary:  # from a version that writes LAST_FILE
         return True
     rows = read_table(folder / runfolder.ROUNDS_FILE, unfinished=True)
     return len(rows.get("round", ())) != summary.get("rounds")
@@ -118,7 +110,7 @@ def _read_rows(run: Run, status: str) -> Run:
 
 
 def _chosen(folder: Path) -> dict[str, Any]:
-    """Return the choices and typed keys that Hydra noted."""
+    """Return the choices and typed keys in Hydra's file."""
     path = folder / runfolder.HYDRA_YAML
     if not path.exists():
         return {}
@@ -131,35 +123,30 @@ def _chosen(folder: Path) -> dict[str, Any]:
 
 
 def chosen_and_typed(choices: Mapping[Any, Any], task: Iterable[Any]) -> dict[str, Any]:
-    """Return what Hydra notes of a job, as a run has it: the choices in groups and the keys that were typed."""
+    """Return the fields ``choices`` and ``typed`` of a run, from Hydra's notes of a job."""
     named = {str(k): str(v) for k, v in choices.items() if "/" not in str(k) and v is not None}
     return {"choices": named, "typed": tuple(str(t).partition("=")[0].lstrip("+~") for t in task)}
 
 
 def _planned(run: Run) -> dict[str, Any]:
-    """Return what is known of a run that has no summary yet."""
-    config = run.config
-    wall = run.choices.get("clock") == "wall"
+    """Return a summary of a run that has none yet."""
+    known = run.evals.metrics if run.evals else {}
+    usual = next((metric for metric in ("test_top1", "test_mae") if metric in known), "?")
     return {
         "algo": _name(run, "algo"),
         "dataset": _name(run, "dataset"),
-        "seed": config.get("seed", "?"),
-        "target": config.get("target"),
-        "time_unit": "seconds" if wall else "units",
+        "seed": run.config.get("seed", "?"),
+        "target": run.config.get("target"),
+        "time_unit": "seconds" if run.choices.get("clock") == "wall" else "units",
+        "metric": run.config.get("target_metric") or usual,
     }
 
 
 def _name(run: Run, group: str) -> str:
-    """Return what the summary will call it, as ``flexray.config.overrides.chosen_name`` does, which imports Hydra."""
+    """Return a name as in the summary, by the rule of ``flexray.config.overrides.chosen_name``."""
     if (key := f"{group}._target_") in run.typed:
         return str(run.config.get(key)).rpartition(".")[2].lower()
     return run.choices.get(group, "?")
-
-
-def _usual_metric(run: Run) -> str:
-    """Return the metric of the target where none was named, as far as the evaluations tell the kind of the labels."""
-    known = run.evals.metrics if run.evals else {}
-    return next((metric for metric in ("test_top1", "test_mae") if metric in known), "?")
 
 
 def _check_summary(summary: dict[str, Any]) -> None:
@@ -194,21 +181,24 @@ def _evaluations(path: Path, series: Series, unfinished: bool) -> Evaluations:
     return Evaluations(rounds, time, sent, metrics)
 
 
-def _numbers(file: str, table: dict[str, list[str]], column: str) -> FloatArray:
+def _column(file: str, table: dict[str, list[str]], column: str) -> list[str]:
     if column not in table:
         raise RunFolderError(f"{file}: column '{column}' is missing")
+    return table[column]
+
+
+def _numbers(file: str, table: dict[str, list[str]], column: str) -> FloatArray:
+    texts = _column(file, table, column)
     try:
-        return np.array([float(value) for value in table[column]], dtype=np.float64)
+        return np.array([float(text) for text in texts], dtype=np.float64)
     except ValueError as error:
         raise RunFolderError(f"{file}: {column}: expected numbers: {error}") from error
 
 
 def _lists(file: str, table: dict[str, list[str]], column: str, known: dict[str, list[float]]) -> list[list[float]]:
     """Return a column of JSON lists; equal texts share one list."""
-    if column not in table:
-        raise RunFolderError(f"{file}: column '{column}' is missing")
     result = []
-    for place, text in enumerate(table[column]):
+    for place, text in enumerate(_column(file, table, column)):
         if text not in known:
             known[text] = _list(f"{file}, row {place + 2}: {column}", text)
         result.append(known[text])
@@ -229,10 +219,10 @@ def _list(where: str, text: str) -> list[float]:
 
 def _check_complete(run: Run) -> None:
     """Refuse tables that are shorter than the summary says."""
-    rounds, series = run.summary.get("rounds"), run.series
-    if series is None or not isinstance(rounds, int):
+    rounds = run.summary.get("rounds")
+    if not isinstance(rounds, int):
         return
-    if len(series.number_r) != rounds:
-        raise RunFolderError(f"rounds.csv: {len(series.number_r)} rounds, summary.json says {rounds}")
+    if run.length != rounds:
+        raise RunFolderError(f"rounds.csv: {run.length} rounds, summary.json says {rounds}")
     if run.evals is not None and not len(run.evals.round_e):
         raise RunFolderError("evals.csv: has no rows")

@@ -1,8 +1,8 @@
-"""Groups runs by what differs in their configurations; what is left are seeds."""
+"""Groups of runs whose configurations differ in their seeds only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ READINGS = ("target_metric", "target", "time_unit")
 NEUTRAL = (*HARMLESS, "checkpoint", "timeline_rounds", "smoothness")
 """Keys that cannot change a run's numbers, nor can those below them."""
 SETTING = ("dataset", "speeds", "network", "clock", *READINGS)
-"""What a run has to cope with. Within one setting runs are compared; the rest is how they cope."""
+"""Keys of a run's setting, within which methods are compared; all other keys are those of the method."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Group:
     """Runs that differ in their seeds only.
 
     Args:
-        values: What its columns say, as text.
+        values: Its values by column, as text.
         runs: Its runs, in order.
         counted: Those in its statistics: finished, each seed once.
     """
@@ -35,7 +35,7 @@ class Group:
 
     @property
     def setting(self) -> tuple[tuple[str, str], ...]:
-        """What it is compared within."""
+        """The setting in which it is compared with others."""
         return tuple((key, value) for key, value in self.values.items() if is_setting(key))
 
     def label(self, columns: Sequence[str]) -> str:
@@ -50,7 +50,7 @@ class Group:
 
 
 def is_setting(key: str) -> bool:
-    """Whether a key belongs to what runs have to cope with."""
+    """Whether a key belongs to the setting."""
     return key.partition(".")[0] in SETTING
 
 
@@ -59,7 +59,7 @@ def make_groups(runs: Sequence[Run], by: Sequence[str] = (), over: Sequence[str]
 
     Args:
         runs: Runs whose configuration could be read.
-        by: Group by these keys instead of by all that differ.
+        by: Keys to group by instead of all that differ.
         over: Keys that do not separate groups.
 
     Raises:
@@ -74,25 +74,30 @@ def make_groups(runs: Sequence[Run], by: Sequence[str] = (), over: Sequence[str]
     for run, value in zip(runs, values, strict=True):
         found.setdefault(tuple(shown(value.get(c)) for c in columns), []).append(run)
     groups = [
-        Group(dict(zip(columns, key, strict=True)), tuple(members), counted_once(members, keys))
+        Group(dict(zip(columns, key, strict=True)), tuple(members), _counted(members, keys))
         for key, members in found.items()
     ]
     order = list(dict.fromkeys(group.setting for group in groups))
     return sorted(groups, key=lambda group: order.index(group.setting))
 
 
-def counted_once(runs: Sequence[Run], keys: Sequence[str]) -> tuple[Run, ...]:
-    """Return the finished runs; of those that agree in all ``keys``, seeds included, the last."""
-    return tuple({identity(all_values(run), keys): run for run in runs if run.counted}.values())
+def _counted(runs: Sequence[Run], keys: Sequence[str]) -> tuple[Run, ...]:
+    """Return the finished runs; of those with equal values of all ``keys``, seeds included, the last."""
+    found: dict[tuple[str, ...], Run] = {}
+    for run in filter(lambda run: run.counted, runs):
+        values = all_values(run)
+        found[tuple(shown(values.get(key)) for key in keys)] = run
+    return tuple(found.values())
 
 
-def identity(values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
-    """Return what two runs have in common that agree in all ``keys``, seeds included: one is the other again."""
-    return tuple(shown(values.get(key)) for key in keys)
+def texts(run: Run, columns: Sequence[str]) -> list[str]:
+    """Return a run's values in some columns as the report shows them; ``?`` where it has none."""
+    values = all_values(run)
+    return [shown(values[column]) if column in values else "?" for column in columns]
 
 
 def all_values(run: Run) -> dict[str, Any]:
-    """Return all that a run can differ in from another."""
+    """Return all values in which runs can differ."""
     choices = {key: run.choices[key] for key in CHOICES if key in run.choices}
     names = {key: run.text(key) for key in NAMES}
     read = {"target_metric": run.metric, "target": run.target, "time_unit": run.time_unit, "seed": run.seed}
@@ -123,7 +128,7 @@ def _check_known(option: str, keys: Sequence[str], values: Sequence[dict[str, An
 
 
 def _columns(runs: Sequence[Run], values: Sequence[dict[str, Any]], over: Sequence[str]) -> list[str]:
-    """Return algorithm, dataset, and the fewest further keys that tell differing runs apart, typed ones first."""
+    """Return algorithm, dataset, and the fewest further keys that distinguish differing runs, typed ones first."""
     classes = [0] * len(runs)
     columns = list(NAMES)
     for key in _ordered(runs, values, over):
@@ -137,7 +142,7 @@ def _columns(runs: Sequence[Run], values: Sequence[dict[str, Any]], over: Sequen
 
 
 def _ordered(runs: Sequence[Run], values: Sequence[dict[str, Any]], over: Sequence[str]) -> list[str]:
-    """Return the keys to look at, in order. One that only some runs know counts if it was typed."""
+    """Return the keys to compare, in order. One that only some runs have counts if it was typed."""
     typed = dict.fromkeys(key for run in runs for key in run.typed)
     others = sorted({key for value in values for key in value})
     below = {key for key in others if any(key.startswith(f"{t}.") for t in typed)}

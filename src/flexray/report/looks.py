@@ -1,4 +1,4 @@
-"""How groups are told apart in figures, on paper and on the page: a panel per setting, a look per method."""
+"""Panels and looks of groups in figures, on paper and on the page: a panel per setting, a look per method."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from flexray.core.scores import lower_is_better
-from flexray.report.curves import curve
 from flexray.report.grouping import Group, is_setting
-from flexray.report.runs import Run
+from flexray.report.runs import AXES, Run
 
 HUES, DASHES = 8, 6
-"""How many colours and line styles there are; what is beyond them gets a mark."""
+"""Numbers of colours and line styles; groups beyond them get a mark."""
 EARLY = 0.1
-"""Part of an axis; where all is decided within it, the axis is logarithmic."""
+"""Part of an axis; if all runs are decided within it, the axis is logarithmic."""
 DECIDED = 0.95
-"""Part of its way that a metric without a target has to go until it counts as decided."""
+"""Part of its whole rise after which a metric without a target counts as decided."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Look:
 
 
 def settings_of(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    """Return the groups of each setting, by a title that says what differs between settings."""
+    """Return the groups of each setting, by a title of the values that differ between settings."""
     keys = [key for key in groups[0].values if is_setting(key)]
     keys = [key for key in keys if _differs(key, groups)] or ["dataset"]
     found: dict[str, list[Group]] = {}
@@ -40,7 +39,7 @@ def settings_of(groups: Sequence[Group]) -> dict[str, list[Group]]:
 
 
 def method(group: Group) -> str:
-    """Return what tells a group from the others of its setting; it looks the same in all settings."""
+    """Return the name of a group within its setting; a method has the same look in all settings."""
     return group.label(_keys(group))
 
 
@@ -65,15 +64,14 @@ def looks(groups: Sequence[Group]) -> list[Look]:
 
 
 def decided_early(groups: Sequence[Group], axis: str) -> bool:
-    """Whether all groups of a setting reach their target, or are as good as ever, in the first tenth of an axis."""
+    """Whether all groups of a setting reach their target, or their best, in the first tenth of an axis."""
     if len(groups) < 2:
         return False
     runs = [run for group in groups for run in group.counted]
-    curves = [found for run in runs if (found := curve(run, run.metric, axis)) is not None]
-    if not curves:
-        return False
-    reached = [place for run in runs if (place := _reached(run, axis)) is not None]
-    places = reached or [place for run in runs if (place := _settled(run, axis)) is not None]
+    curves = [found for run in runs if (found := run.curve(run.metric, axis)) is not None]
+    reached = filter(None, (run.reached() for run in runs))
+    places = [dict(zip(AXES, costs, strict=True))[axis] for costs in reached]
+    places = places or [place for run in runs if (place := _settled(run, axis)) is not None]
     return bool(places) and 0 < max(places) <= EARLY * max(float(x[-1]) for x, _ in curves)
 
 
@@ -86,19 +84,14 @@ def _differs(key: str, groups: Sequence[Group]) -> bool:
 
 
 def _numbered(groups: Sequence[Group], keys: Sequence[str]) -> list[int]:
-    """Return the number of what each group has under these keys, as they come first."""
+    """Return a number per group for its values of these keys, in order of appearance."""
     numbers: dict[tuple[str, ...], int] = {}
     return [numbers.setdefault(tuple(group.values[key] for key in keys), len(numbers)) for group in groups]
 
 
-def _reached(run: Run, axis: str) -> float | None:
-    found = run.reached()
-    return None if found is None else {"time": found.time, "rounds": found.rounds, "bytes": found.sent_bytes}[axis]
-
-
 def _settled(run: Run, axis: str) -> float | None:
-    """Return from where on a run's metric is nearly as good as it ever gets; None if it is NaN or never changes."""
-    found = curve(run, run.metric, axis)
+    """Return the place from which a run's metric is nearly at its best; None if it is NaN or never improves."""
+    found = run.curve(run.metric, axis)
     if found is None:
         return None
     x_e, y_e = found

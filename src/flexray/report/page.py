@@ -1,7 +1,6 @@
 """The page: one HTML file that needs no network.
 
-Plotly's script and the data lie in it compressed; the browser unpacks them. Its content security policy forbids it to
-load anything.
+It holds Plotly's script and the data, compressed; its content security policy forbids it to load anything.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from string import Template
 from typing import Any
 
 from flexray.report.contents import Report
-from flexray.report.grouping import NAMES, all_values, shown
+from flexray.report.grouping import NAMES, texts
 from flexray.report.payload import payload
 from flexray.report.runs import DAMAGED
 from flexray.report.schedule import read_schedule
@@ -26,7 +25,7 @@ from flexray.report.tables import Cell, Table, has_target, ordered_columns, read
 
 SCRIPTS = ("unpack.js", "numbers.js", "table.js", "figures.js", "curves.js", "schedule.js", "page.js")
 MAX_DATA = 2_700_000
-"""Bytes of packed data; schedules are cut after fewer rounds until it fits, so that the page stays under 5 MB."""
+"""Limit for bytes of packed data, so that the page stays under 5 MB; schedules are cut until they fit."""
 MAX_ROUNDS = 1000
 
 
@@ -73,14 +72,11 @@ def _data(report: Report) -> str:
 
 
 def _summary(report: Report) -> str:
-    runs = report.runs
-    facts = [_many(len(runs), "run"), _many(len(report.groups), "group")]
-    for what, names in (
-        ("algorithm", {run.text("algo") for group in report.groups for run in group.runs}),
-        ("seed", {run.seed for group in report.groups for run in group.runs}),
-    ):
-        facts.append(_many(len(names), what))
-    facts += sorted({run.text("dataset") for group in report.groups for run in group.runs})[:6]
+    grouped = [run for group in report.groups for run in group.runs]
+    facts = [_many(len(report.runs), "run"), _many(len(report.groups), "group")]
+    facts.append(_many(len({run.text("algo") for run in grouped}), "algorithm"))
+    facts.append(_many(len({run.seed for run in grouped}), "seed"))
+    facts += sorted({run.text("dataset") for run in grouped})[:6]
     return "".join(f"<li>{_text(fact)}</li>" for fact in facts)
 
 
@@ -138,9 +134,7 @@ def _runs(report: Report) -> str:
         wall = f"{wall_s:.1f}" if isinstance(wall_s, float) else ""
         state = f"{run.status}: {run.fault}" if run.fault else run.status
         source = f"{run.text('data_source')}{', SYNTHETIC' if run.synthetic else ''}"
-        known = all_values(run)
-        swept = [shown(known[c]) if c in known else "?" for c in columns]
-        names = (run.name, state, run.text("algo"), run.text("dataset"), *swept, run.seed)
+        names = (run.name, state, run.text("algo"), run.text("dataset"), *texts(run, columns), run.seed)
         values = (*names, f"{run.length:,}", source, wall)
         cells = "".join(f'<td data-label="{_text(t)}">{_text(v)}</td>' for t, v in zip(titles, values, strict=True))
         rows.append(f'<tr class="{run.status}">{cells}</tr>')

@@ -1,4 +1,4 @@
-"""All that the page's scripts need, as plain JSON."""
+"""The data of the page's scripts, as plain JSON."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any
 
 from flexray.core.scores import lower_is_better
 from flexray.report.contents import Report
-from flexray.report.curves import AXES
-from flexray.report.grouping import all_values, differing, is_setting, shown
+from flexray.report.grouping import all_values, differing, is_setting, shown, texts
 from flexray.report.looks import decided_early, label, looks, method, settings_of
 from flexray.report.published import SOURCE
-from flexray.report.runs import DAMAGED, FloatArray, Run
+from flexray.report.runs import AXES, DAMAGED, FloatArray, Run
 from flexray.report.schedule import short
 from flexray.report.slowest import Selection
 from flexray.report.tables import goal, has_target, ordered_columns, paper_text, versions
 
 MAX_CHANGES = 2000
-"""Changes of tau or rate that are drawn per participant and run; the page says if there were more."""
+"""Most changes of tau or rate that are drawn per participant and run; the page says if there were more."""
 
 
 def payload(report: Report, shown_of: dict[int, Selection], max_rounds: int) -> dict[str, Any]:
     """Return the page's data.
 
     Args:
-        report: What to show.
-        shown_of: Whom to show of each run that can be read, by the run's id().
+        report: The report to show.
+        shown_of: The participants to show of each readable run, by the run's id().
         max_rounds: Rounds of each schedule to show.
     """
     places = {id(run): g for g, group in enumerate(report.groups) for run in group.runs}
     counted = {id(run) for group in report.groups for run in group.counted}
-    titles = {id(g): title for title, groups in settings_of(report.groups).items() for g in groups}
+    settings = settings_of(report.groups)
+    titles = {id(g): title for title, groups in settings.items() for g in groups}
     columns = ordered_columns(report.results)
     groups = [
         {
@@ -47,17 +47,16 @@ def payload(report: Report, shown_of: dict[int, Selection], max_rounds: int) -> 
             report.groups, looks(report.groups), report.results, report.papers, strict=True
         )
     ]
-    runs = []
-    for run in report.runs:
-        about = _about(run, shown_of.get(id(run), Selection((), None)), max_rounds)
-        values = all_values(run)
-        about["values"] = [shown(values[c]) if c in values else "?" for c in columns]
-        about |= {"group": places.get(id(run), -1), "counted": id(run) in counted}
-        runs.append(about)
-    early = {
-        title: {axis: decided_early(members, axis) for axis in AXES}
-        for title, members in settings_of(report.groups).items()
-    }
+    runs = [
+        {
+            **_about(run, shown_of.get(id(run), Selection((), None)), max_rounds),
+            "values": texts(run, columns),
+            "group": places.get(id(run), -1),
+            "counted": id(run) in counted,
+        }
+        for run in report.runs
+    ]
+    early = {title: {axis: decided_early(members, axis) for axis in AXES} for title, members in settings.items()}
     return {
         "columns": columns, "groups": groups, "runs": runs, "differences": _differences(report), "source": SOURCE,
         "early": early, "targets": has_target(report.results),
@@ -81,7 +80,7 @@ def _about(run: Run, selection: Selection, max_rounds: int) -> dict[str, Any]:
         "unit": run.time_unit,
         "synthetic": run.synthetic,
         "source": run.text("data_source"),
-        "reached": [found.time, found.rounds, found.sent_bytes] if found else None,
+        "reached": list(found) if found else None,
         "final": run.final,
         "rounds": run.length,
         "time": short(float(series.time_r[-1])) if series and run.length else None,
@@ -98,13 +97,11 @@ def _about(run: Run, selection: Selection, max_rounds: int) -> dict[str, Any]:
 
 
 def _evals(run: Run) -> dict[str, Any] | None:
-    e = run.evals
-    if e is None:
+    if run.evals is None:
         return None
-    axes = {"time": e.time_e, "rounds": e.round_e, "bytes": e.sent_bytes_e}
     return {
-        "x": {axis: _numbers(values, 9) for axis, values in axes.items()},
-        "y": {metric: _numbers(values, 5) for metric, values in e.metrics.items()},
+        "x": {axis: _numbers(getattr(run.evals, name), 9) for axis, name in AXES.items()},
+        "y": {metric: _numbers(values, 5) for metric, values in run.evals.metrics.items()},
     }
 
 
@@ -113,7 +110,7 @@ def _numbers(values: FloatArray, digits: int) -> list[float | None]:
 
 
 def _changes(values_rp: Sequence[Sequence[float]], places: Sequence[int], by_turns: bool) -> list[list[list[float]]]:
-    """Return per participant shown the rounds (1-based) in which its value changed, and the values."""
+    """Return for each participant shown the rounds (from 1) in which its value changed, and the values."""
     result = []
     for k in places if values_rp else ():
         rounds: list[float] = []

@@ -1,6 +1,6 @@
 """Figures for print: a mean line per group with its standard deviation shaded, a panel per setting.
 
-Drawn again from the same run folders, a file comes out byte-identical.
+The same run folders give the same bytes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexray.core.errors import DataError
-from flexray.core.legends import legend_below, plain, wrap_title
-from flexray.report.curves import Band, band, curve
+from flexray.core.legends import legend_below, plain, save_figure, wrap_title
 from flexray.report.grouping import Group
 from flexray.report.looks import Look, decided_early, label, looks, settings_of
-from flexray.report.statistics import Result
+from flexray.report.statistics import Band, Result, band
 from flexray.report.tables import goal
 
 if TYPE_CHECKING:
@@ -25,18 +23,18 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "png", "pdf")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#8c6bb1", "#56b4e9", "#666666")
-"""Told apart by most colour-blind readers (Okabe and Ito), the two kinds of blue far apart."""
+"""Distinct to most colour-blind readers (Okabe and Ito), the two kinds of blue far apart."""
 STYLES: tuple[Any, ...] = (
     "-", (0, (5, 2)), (0, (1.2, 1.4)), (0, (5, 2, 1.2, 2)), (0, (9, 3)), (0, (9, 2, 1.2, 2, 1.2, 2)),
 )  # fmt: skip
 MARKS = ("", "o", "s", "^", "D", "v", "P", "X")
 SEGMENT = 4.0
-"""Line widths that each of several equal lines is seen for in turn."""
+"""Length, in line widths, of the stretches in which equal lines are visible in turn."""
 UNDATED = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
 LOSS = "train_loss"
 
 Entry = tuple[str, str | None, "Line2D"]
-"""Of a legend: a name, the first of those whose line is the same, and the line that is shown beside."""
+"""Of a legend: a name, the name of an earlier equal line if any, and the line shown beside it."""
 
 
 def draw_all(results: Sequence[Result], folder: Path, axes: Sequence[str], formats: Sequence[str]) -> Iterator[Path]:
@@ -48,7 +46,7 @@ def draw_all(results: Sequence[Result], folder: Path, axes: Sequence[str], forma
     import matplotlib
 
     groups = [result.group for result in results]
-    # Texts stay texts in SVG, which makes files small; the ids are the same every time.
+    # Texts stay texts in SVG, which makes files small; a fixed salt gives the same ids every time.
     with matplotlib.rc_context({"svg.hashsalt": "flexray", "svg.fonttype": "none", "font.size": 9}):
         for name, metric in (("target", None), (LOSS, LOSS)):
             for axis in axes:
@@ -60,12 +58,9 @@ def _draw(groups: Sequence[Group], metric: str | None, axis: str, paths: Sequenc
     if picture is None:
         return
     picture.draw_without_rendering()
-    picture.set_layout_engine("none")  # the layout is found once, not for every format
+    picture.set_layout_engine("none")  # lay out once for all formats
     for path in paths:
-        try:
-            picture.savefig(path, dpi=160, metadata=UNDATED[path.suffix[1:]])
-        except OSError as error:
-            raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
+        save_figure(picture, path, 160, UNDATED[path.suffix[1:]])
         yield path
 
 
@@ -93,12 +88,12 @@ def draw(groups: Sequence[Group], metric: str | None, axis: str) -> Figure | Non
 
 
 def _panel(axes: Axes, groups: Sequence[Group], metric: str | None, axis: str, known: dict[int, Look]) -> list[Entry]:
-    """Draw the groups of one setting and return what the legend has to say."""
+    """Draw the groups of one setting and return the entries of the legend."""
     run = groups[0].runs[0]
     name = metric or run.metric
     bands: list[tuple[Group, Band]] = []
     for group in groups:
-        mean = band([found for member in group.counted if (found := curve(member, name, axis))])
+        mean = band([found for member in group.counted if (found := member.curve(name, axis))])
         if mean is not None:
             bands.append((group, mean))
     entries = _lines(axes, bands, 1e-6 if axis == "bytes" else 1.0, known)
@@ -117,7 +112,7 @@ def _panel(axes: Axes, groups: Sequence[Group], metric: str | None, axis: str, k
 
 
 def _lines(axes: Axes, bands: Sequence[tuple[Group, Band]], scale: float, known: dict[int, Look]) -> list[Entry]:
-    """Draw a line per group; where several are equal, each is seen for a stretch in turn."""
+    """Draw a line per group; equal ones are visible for a stretch in turn."""
     from matplotlib.lines import Line2D
 
     contents = [mean.x_g.tobytes() + mean.mean_g.tobytes() for _, mean in bands]
@@ -144,7 +139,7 @@ def _style(look: Look, points: int) -> dict[str, Any]:
 
 
 def _words(entries: Sequence[Entry]) -> dict[str, Line2D]:
-    """Return the lines of a legend by their words, which say what is the same in all panels."""
+    """Return the lines of a legend by their words, which name the line that is equal in all panels."""
     found: dict[str, Line2D] = {}
     for name, _, line in entries:
         same = {other for again, other, _ in entries if again == name}

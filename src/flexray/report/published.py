@@ -1,4 +1,4 @@
-"""The paper's own figures, to be shown beside those of a sweep.
+"""The paper's figures, shown beside those of a sweep.
 
 Source: T. Castiglia, S. Wang, S. Patterson, *Flexible Vertical Federated Learning with Heterogeneous Parties*, Tables
 II, III and IV: time units (printed there in thousands) to the target, mean and standard deviation of five runs.
@@ -29,7 +29,7 @@ class Published:
     """A figure of the paper.
 
     Args:
-        table: Where it stands.
+        table: Its table.
         time: Units to the target; None where the paper prints ``--``.
     """
 
@@ -42,30 +42,25 @@ def published(run: Run, dataset: str | None = None) -> Published | None:
 
     Args:
         run: A run of the group.
-        dataset: The paper's dataset that the run's data stand for; None: as the run's dataset is called.
+        dataset: The paper's dataset to compare with; None: that of the run.
     """
     name = dataset or run.text("dataset")
     if name not in DATASETS or run.time_unit != "units":
         return None
-    config = run.config
+    config, algo, speeds = run.config, run.text("algo"), run.choices.get("speeds")
     t_comm, timeout = _number(config.get("network.t_comm")), _number(config.get("timeout")) or TIMEOUTS[name]
-    if run.choices.get("speeds") == "uniform" and (name, run.text("algo"), t_comm, timeout) == (
-        "mosei",
-        "flex",
-        10,
-        20,
-    ):
+    if speeds == "uniform" and (name, algo, t_comm, timeout) == ("mosei", "flex", 10, 20):
         return _optimizers(config)
-    if run.choices.get("speeds") != "paper" or t_comm is None:
+    if speeds != "paper" or t_comm is None:
         return None
     if timeout == TIMEOUTS[name]:
         for row in _rows("table3_fixed_speeds"):
-            if float(row["t_comm"]) == t_comm and row["algorithm"] == run.text("algo"):
+            if float(row["t_comm"]) == t_comm and row["algorithm"] == algo:
                 return Published("Table III", _spread(row, name))
-    if name == "modelnet40" and t_comm == 10 and run.text("algo") in ("flex", "sync_max"):
+    if name == "modelnet40" and t_comm == 10 and algo in ("flex", "sync_max"):
         for row in _rows("table4_timeout"):
             if float(row["timeout"]) == timeout:
-                return Published("Table IV", _spread(row, run.text("algo")))
+                return Published("Table IV", _spread(row, algo))
     return None
 
 
@@ -81,7 +76,7 @@ def _optimizers(config: Mapping[str, Any]) -> Published | None:
 
 
 def _optimizer(config: Mapping[str, Any], place: int, name: str) -> str | None:
-    """Return what the paper calls a party's optimizer; None if it is neither SGD nor local momentum."""
+    """Return the paper's name of a party's optimizer; None if it is neither SGD nor local momentum."""
 
     def get(key: str) -> Any:
         keys = (f"parties.{place}.optimizer.{key}", f"parties.{name}.optimizer.{key}", f"optimizer.{key}")

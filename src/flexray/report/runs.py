@@ -1,11 +1,11 @@
-"""Run folders as they are found: finished, diverged, stopped on the way, still running, or damaged."""
+"""Run folders as the report has them: finished, diverged, stopped, still running, or damaged."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +16,18 @@ from flexray.core.scores import meets
 FloatArray = npt.NDArray[np.float64]
 
 COMPLETED, DIVERGED, INTERRUPTED, FAILED = ENDS = ("completed", "diverged", "interrupted", "failed")
-"""As a run that ended says of itself: interrupted by a signal, or failed because it lost processes too often."""
+"""The status of a run that ended: interrupted by a signal, or failed because it lost processes too often."""
 STOPPED = {INTERRUPTED: "interrupted", FAILED: "given up for lost processes"}
-"""What is said of a run that was not done and can be resumed."""
+"""The words for a run that stopped early and can be resumed."""
 UNFINISHED, DAMAGED = "unfinished", "damaged"
-"""As the files tell."""
+"""The status of run folders without the summary of an end, and of damaged ones."""
+AXES = {"time": "time_e", "rounds": "round_e", "bytes": "sent_bytes_e"}
+"""The axes of curves, and their places among evaluations."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """What changed over the rounds of a run. Shapes: r = rounds (VAFL: events), p = parties, then the server.
+    """The rounds of a run. Shapes: r = rounds (VAFL: events), p = parties, then the server.
 
     Args:
         number_r: Round numbers.
@@ -49,7 +51,7 @@ class Evaluations:
     """The evaluations of a run. Shape: e = evaluations.
 
     Args:
-        round_e: Rounds that were done.
+        round_e: Rounds done.
         time_e: Simulated time.
         sent_bytes_e: Bytes sent until then.
         metrics: Values such as ``test_top1``, NaN where they were NaN.
@@ -61,9 +63,8 @@ class Evaluations:
     metrics: dict[str, FloatArray]
 
 
-@dataclass(frozen=True)
-class Reached:
-    """When the target was first met at an evaluation."""
+class Reached(NamedTuple):
+    """Time, rounds and bytes at the first evaluation that met the target; in the order of ``AXES``."""
 
     time: float
     rounds: float
@@ -75,14 +76,13 @@ class Run:
     """One run folder.
 
     Args:
-        folder: Where it is.
-        name: What it is called in the report.
-        status: ``completed``, ``diverged``, ``interrupted``, ``failed``, ``unfinished`` (running, killed or crashed)
-            or ``damaged``.
-        fault: What is wrong with a damaged one.
-        summary: Its ``summary.json``; of an unfinished run what its configuration tells.
+        folder: Its path.
+        name: Its name in the report.
+        status: One of ``ENDS``, ``unfinished`` (running, killed or crashed) or ``damaged``.
+        fault: The fault of a damaged one.
+        summary: Its ``summary.json``; of an unfinished run, what follows from its configuration.
         config: Its configuration, flat.
-        choices: What was chosen in each group.
+        choices: The choice in each group.
         typed: Keys that the user typed.
         series: Its rounds.
         evals: Its evaluations.
@@ -106,7 +106,7 @@ class Run:
 
     @property
     def counted(self) -> bool:
-        """Whether its result is known, so that it belongs into statistics."""
+        """Whether its result is known, so that it counts in statistics."""
         return self.status in (COMPLETED, DIVERGED)
 
     @property
@@ -134,13 +134,12 @@ class Run:
     def synthetic(self) -> bool:
         """Whether its data or its trace was generated, not measured."""
         trace = self.summary.get("trace")
-        return self.text("data_source") == "synthetic" or (
-            isinstance(trace, dict) and trace.get("source") == "synthetic"
-        )
+        made_up_trace = isinstance(trace, dict) and trace.get("source") == "synthetic"
+        return self.text("data_source") == "synthetic" or made_up_trace
 
     @property
     def length(self) -> int:
-        """How many rounds (VAFL: events) are there."""
+        """Number of rounds (VAFL: events)."""
         return len(self.series.number_r) if self.series else 0
 
     @property
@@ -160,14 +159,19 @@ class Run:
             return [*map(str, parties), "server"]
         return [*(f"party {k + 1}" for k in range(count - 1)), "server"][:count]
 
+    def curve(self, metric: str, axis: str) -> tuple[FloatArray, FloatArray] | None:
+        """Return the evaluations' places on an axis, and their values; None if there are none."""
+        if self.evals is None or metric not in self.evals.metrics or not len(self.evals.round_e):
+            return None
+        return getattr(self.evals, AXES[axis]), self.evals.metrics[metric]
+
     def reached(self) -> Reached | None:
-        """Return when the target was first met, or None."""
+        """Return the first evaluation that met the target, or None."""
         if self.target is None or self.evals is None or self.metric not in self.evals.metrics:
             return None
-        e = self.evals
-        for place, value in enumerate(e.metrics[self.metric]):
+        for place, value in enumerate(self.evals.metrics[self.metric]):
             if math.isfinite(value) and meets(self.metric, float(value), self.target):
-                return Reached(float(e.time_e[place]), float(e.round_e[place]), float(e.sent_bytes_e[place]))
+                return Reached(*(float(getattr(self.evals, name)[place]) for name in AXES.values()))
         return None
 
     def with_target(self, metric: str, target: float) -> Run:

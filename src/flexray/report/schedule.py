@@ -1,4 +1,4 @@
-"""Who computed, waited and communicated when: ``timeline.json`` in a form small enough for a page."""
+"""Schedules of participants (compute, wait, communicate): ``timeline.json`` in a form small enough for a page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from flexray.core.runfolder import TIMELINE_FILE, read_text
 from flexray.report.runs import UNFINISHED, FloatArray, Run
 
 MICROSECONDS_PER_UNIT = 1000.0
-"""As the run's timeline has it: a unit is shown as a millisecond."""
+"""The run's timeline shows a unit as a millisecond."""
 KINDS = ("compute", "wait", "communicate")
 MAX_KINDS = 26
 DIGITS = 6
-"""Of the longest span; the others have as many decimals."""
+"""Digits of the longest span; the others have as many decimals."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Lane:
 
     Args:
         kinds: A letter per span: a for the first kind, b for the second.
-        rounds: The round of each.
+        rounds: The round of each span.
         gaps: Units between its start and the end of the one before.
-        lengths: Units.
+        lengths: Units of each span.
     """
 
     kinds: str
@@ -39,7 +39,7 @@ class Lane:
     lengths: list[float]
 
     def total(self, kind: str) -> float:
-        """Return how long all spans of a kind, given by its letter, are together."""
+        """Return the units of all spans of a kind, given by its letter."""
         return sum(length for letter, length in zip(self.kinds, self.lengths, strict=True) if letter == kind)
 
     def packed(self, max_rounds: int) -> dict[str, Any]:
@@ -51,24 +51,24 @@ class Lane:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The lanes of the parties and, last, of the server; ``kinds`` says what there is."""
+    """The lanes of the parties and, last, of the server, and the kinds of spans in them."""
 
     kinds: tuple[str, ...]
     lanes: tuple[Lane, ...]
 
     @property
     def rounds(self) -> int:
-        """How many rounds there are."""
+        """Number of rounds."""
         return max((lane.rounds[-1] for lane in self.lanes if lane.rounds), default=0)
 
     def packed(self, max_rounds: int) -> dict[str, Any]:
-        """Return all for the page, cut after ``max_rounds``, which the page says."""
+        """Return the data of the page, cut after ``max_rounds``."""
         lanes = [lane.packed(max_rounds) for lane in self.lanes]
         return {"kinds": list(self.kinds), "lanes": lanes, "shown": min(max_rounds, self.rounds), "rounds": self.rounds}
 
 
 def read_schedule(run: Run) -> Schedule | None:
-    """Return a run's schedule; None if it has none that can be read."""
+    """Return a run's schedule; None if it has no readable one."""
     try:
         text = read_text(run.folder / TIMELINE_FILE)
         events = json.loads(_closed(text) if run.status == UNFINISHED else text)["traceEvents"]
@@ -95,12 +95,12 @@ def read_schedule(run: Run) -> Schedule | None:
 
 
 def _closed(text: str) -> str:
-    """Return a timeline that is still being written, ended after its last whole event."""
+    """Return the text of an unfinished timeline, ended after its last whole event."""
     return text[: text.rfind("}}") + 2] + "]}" if not text.rstrip().endswith("}}}") else text
 
 
 def _rounded(starts_s: FloatArray, lengths_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return starts and ends with as many decimals as the longest span needs for its digits."""
+    """Return starts and ends with the decimals of the longest span."""
     longest = float(lengths_s.max(initial=0.0))
     decimals = DIGITS - math.ceil(math.log10(longest)) if longest > 0 else DIGITS
     return np.round(starts_s, decimals), np.round(starts_s + lengths_s, decimals)
@@ -113,11 +113,11 @@ def _lane(letters: Sequence[str], rounds_s: FloatArray, starts_s: FloatArray, en
 
 
 def _compact(values_s: FloatArray) -> list[float]:
-    """Return numbers without the noise of subtraction; whole ones as such, so that they take no room for ``.0``."""
+    """Return numbers without the noise of subtraction; whole ones as int, which saves ``.0``."""
     return [int(v) if v.is_integer() else v for v in np.round(values_s, 9).tolist()]
 
 
 def short(value: float, digits: int = 6) -> float:
-    """Return a number in fewer digits; whole ones as such."""
+    """Return a number in fewer digits; a whole one as int."""
     rounded = float(f"{value:.{digits}g}")
     return int(rounded) if rounded.is_integer() else rounded

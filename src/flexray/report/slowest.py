@@ -1,4 +1,4 @@
-"""Which of many participants the page shows: the slowest, the fastest and the server; the others as groups by speed."""
+"""The participants that the page shows of many: the slowest, the fastest and the server; all as groups by speed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from flexray.report.runs import FloatArray, Run
 from flexray.report.schedule import Schedule
 
 ALL = 16
-"""So many parties are shown one by one."""
+"""Most parties that are shown one by one."""
 SLOWEST = 10
 MAX_ROUNDS = 1000
-"""So many rounds tell who is slow where there is no timeline."""
+"""Rounds that count for the speeds of a run without timeline."""
 MAX_SPEEDS = 6
-"""With more speeds than these, a group is a quarter of the parties."""
+"""Most speeds with a group each; with more, a group is a quarter of the parties."""
 QUARTERS = ("slowest quarter", "second quarter", "third quarter", "fastest quarter")
 
 
@@ -26,11 +26,11 @@ class Selection:
     """The participants of a run that are shown.
 
     Args:
-        places: Of the participants shown one by one, in the order in which they are.
-        schedule: Theirs; None if the run has none.
-        words: What they are; empty if they are all there are.
+        places: Places of the participants shown one by one, in order.
+        schedule: Their schedule; None if the run has none.
+        words: A description of them; empty for all.
         header: Titles of ``rows``.
-        rows: Groups of parties by speed, as texts: how many they are, their speed, what they spent their time on.
+        rows: Groups of parties by speed, as texts: their number, speed and shares of time.
     """
 
     places: tuple[int, ...]
@@ -41,7 +41,7 @@ class Selection:
 
 
 def select(run: Run, schedule: Schedule | None) -> Selection:
-    """Return whom to show of a run."""
+    """Return the participants to show of a run."""
     count = len(run.names)
     parties = count - 1
     if parties <= ALL:
@@ -69,14 +69,14 @@ def _range(values: FloatArray) -> str:
 
 
 def _shares(members: Sequence[int], schedule: Schedule) -> list[str]:
-    """Return the part of the members' time that went into each kind."""
+    """Return the share of each kind in the members' time."""
     letters = [chr(97 + k) for k in range(len(schedule.kinds))]
     units = [sum(schedule.lanes[k].total(letter) for k in members) for letter in letters]
     return [f"{100 * part / sum(units):.1f} %" if sum(units) else "--" for part in units]
 
 
 def _units_an_iteration(tau_p: FloatArray, schedule: Schedule | None) -> FloatArray:
-    """Return how long a local iteration takes each participant; infinite for one that never takes any."""
+    """Return the units of a local iteration of each participant; infinite for one without any."""
     busy_p = np.ones(len(tau_p)) if schedule is None else np.array([lane.total("a") for lane in schedule.lanes])
     units_p = np.divide(busy_p, tau_p, out=np.full(len(tau_p), math.inf), where=tau_p > 0)
     return np.array([float(f"{units:.4g}") for units in units_p])  # without the noise of sums

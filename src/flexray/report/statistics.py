@@ -1,19 +1,24 @@
-"""Mean and deviation over seeds. An average exists only where every run has the value."""
+"""Mean and deviation over seeds, of results and of curves. An average exists only where every run has the value.
+
+Shapes: g = grid points, e = evaluations, n = runs.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+
+import numpy as np
 
 from flexray.core.scores import lower_is_better
 from flexray.report.grouping import Group
-from flexray.report.runs import DIVERGED, STOPPED, UNFINISHED, Reached
+from flexray.report.runs import DIVERGED, STOPPED, UNFINISHED, FloatArray, Reached, Run
 
-MEASURES = ("time", "rounds", "sent_bytes")
-"""What it took to reach the target."""
+MEASURES = Reached._fields
+"""The costs of reaching the target."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +31,16 @@ class Spread:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out of a group.
+    """The result of a group.
 
     Args:
         group: The group.
-        runs: How many runs count.
+        runs: Number of runs that count.
         reached: Those that reached the target, in the order of the runs.
         spreads: Time, rounds and bytes to target; None where a run did not reach it.
         final: The target's metric at the end; None where a run has none.
         best: Measures, and ``final``, in which no group of its setting is better.
-        notes: What a reader has to know about it.
+        notes: Remarks for the reader.
     """
 
     group: Group
@@ -45,6 +50,36 @@ class Result:
     final: Spread | None
     best: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Band:
+    """Mean and sample standard deviation of curves; the deviation of a single one is None."""
+
+    x_g: FloatArray
+    mean_g: FloatArray
+    std_g: FloatArray | None
+
+
+def hold(grid_g: FloatArray, x_e: FloatArray, y_e: FloatArray) -> FloatArray:
+    """Return the value of the last evaluation until each grid point; NaN before the first and after the last."""
+    place_g = np.searchsorted(x_e, grid_g, side="right") - 1
+    inside_g = (place_g >= 0) & (grid_g <= x_e[-1])
+    return np.where(inside_g, y_e[np.clip(place_g, 0, None)], np.nan)
+
+
+def band(curves: Sequence[tuple[FloatArray, FloatArray]]) -> Band | None:
+    """Return mean and deviation of curves where all of them have a value; None if that is nowhere."""
+    if not curves:
+        return None
+    start, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
+    grid_g = np.unique(np.concatenate([x for x, _ in curves]))
+    grid_g = grid_g[(grid_g >= start) & (grid_g <= end)]
+    if not len(grid_g):
+        return None
+    held_ng = np.stack([hold(grid_g, x, y) for x, y in curves])
+    std_g = held_ng.std(axis=0, ddof=1) if len(curves) > 1 else None
+    return Band(grid_g, held_ng.mean(axis=0), std_g)
 
 
 def spread(values: Sequence[float]) -> Spread | None:
@@ -57,18 +92,15 @@ def spread(values: Sequence[float]) -> Spread | None:
 def results(groups: Sequence[Group]) -> list[Result]:
     """Return the groups' results, the best of every setting marked."""
     plain = [_result(group) for group in groups]
-    done = []
-    for result in plain:
-        rivals = [other for other in plain if other.group.setting == result.group.setting]
-        done.append(Result(**{**vars(result), "best": _best(result, rivals)}))
-    return done
+    rivals = [[other for other in plain if other.group.setting == group.setting] for group in groups]
+    return [replace(own, best=_best(own, others)) for own, others in zip(plain, rivals, strict=True)]
 
 
 def _result(group: Group) -> Result:
     runs = group.counted
     reached = tuple(found for run in runs if (found := run.reached()))
-    everybody = bool(runs) and len(reached) == len(runs)
-    spreads = {m: spread([getattr(r, m) for r in reached]) if everybody else None for m in MEASURES}
+    all_reached = len(reached) == len(runs)
+    spreads = {m: spread([getattr(r, m) for r in reached]) if all_reached else None for m in MEASURES}
     finals = [run.final for run in runs]
     known = [value for value in finals if value is not None]
     final = spread(known) if len(known) == len(finals) else None
@@ -93,7 +125,7 @@ def _best(result: Result, rivals: Sequence[Result]) -> frozenset[str]:
 
 
 def _notes(group: Group, reached: Sequence[Reached]) -> list[str]:
-    """Return what has to be said about a group beside its figures."""
+    """Return the remarks on a group's figures."""
     runs, notes = group.counted, []
     if group.synthetic:
         notes.append("synthetic: generated, not measured, data or trace")
@@ -118,19 +150,19 @@ def _notes(group: Group, reached: Sequence[Reached]) -> list[str]:
 
 
 def evaluations_apart(times: Sequence[float]) -> float | None:
-    """Return how far apart evaluations at these times usually are; None for fewer than two."""
+    """Return the median distance of evaluations at these times; None for fewer than two."""
     return statistics.median(b - a for a, b in pairwise(times)) if len(times) > 1 else None
 
 
 def reading(gaps: Sequence[float], unit: str) -> str:
-    """Say how far apart evaluations are, run by run, since no time to target is known better."""
+    """Return a sentence on the distances of the runs' evaluations, the resolution of any time to target."""
     low, high = number(min(gaps)), number(max(gaps))
     apart = low if low == high else f"{low} to {high}"
     return f"time to target is read at evaluations, which are {apart} {unit} apart"
 
 
-def _named(runs: Sequence[object]) -> str:
-    names = [getattr(run, "name", "?") for run in runs]
+def _named(runs: Sequence[Run]) -> str:
+    names = [run.name for run in runs]
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flexray.core.scores import lower_is_better
-from flexray.report.grouping import is_setting
+from flexray.report.grouping import is_setting, texts
 from flexray.report.published import SOURCE, Published
 from flexray.report.runs import Run
 from flexray.report.statistics import MEASURES, Result, Spread, evaluations_apart, reading, with_deviation
@@ -19,7 +19,7 @@ LATEX = {
     "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}", "[": "{[}",  # \\[ would begin an argument
 }  # fmt: skip
 LATIN = 0x17F
-"""The last letter of those that every LaTeX knows."""
+"""The last letter that every LaTeX can set."""
 MARKDOWN = {c: f"\\{c}" for c in "\\`*_{}[]<>|#~$"}
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -34,15 +34,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """What all formats show.
+    """The content of the table in all formats.
 
     Args:
         header: Titles of the columns.
         rows: Cells, row by row.
-        starts: Rows with which a new setting begins, but for the first.
-        numeric: From which column on there are numbers.
+        starts: The first rows of all settings but the first.
+        numeric: The first column with numbers.
         notes: Footnotes.
-        legend: What the figures are.
+        legend: The meaning of the figures.
     """
 
     header: tuple[str, ...]
@@ -54,7 +54,7 @@ class Table:
 
 
 def make_table(results: Sequence[Result], papers: Sequence[Published | None]) -> Table:
-    """Return the table: settings first, then methods, then what it took to reach the target."""
+    """Return the table: settings first, then methods, then the costs of reaching the target."""
     columns = ordered_columns(results)
     beside = any(papers)
     header = (*columns, *_titles(results), *(["paper: time"] if beside else []))
@@ -75,7 +75,7 @@ def make_table(results: Sequence[Result], papers: Sequence[Published | None]) ->
 
 
 def has_target(results: Sequence[Result]) -> bool:
-    """Whether any run has a target, so that there is a time to it."""
+    """Whether any run has a target."""
     return any(run.target is not None for r in results for run in r.group.runs)
 
 
@@ -88,7 +88,7 @@ def _figures(result: Result, targets: bool) -> list[Cell]:
 
 
 def ordered_columns(results: Sequence[Result]) -> list[str]:
-    """Return the columns that name a group: what it copes with, then how."""
+    """Return the columns that name a group: those of its setting, then those of its method."""
     columns = [c for c in results[0].group.values if c != "target" or _varies(results, c)]
     return sorted(columns, key=lambda column: not is_setting(column))
 
@@ -105,7 +105,7 @@ def goal(run: Run) -> str:
 
 
 def _titles(results: Sequence[Result]) -> list[str]:
-    """Return the titles of the figures; what all rows share is said in them."""
+    """Return the titles of the figures; values that all rows share are in them."""
     runs = [r.group.runs[0] for r in results]
     goals, units, metrics = ({f(run) for run in runs} for f in (goal, lambda r: r.time_unit, lambda r: r.metric))
     to = f"to {goals.pop()}" if len(goals) == 1 else "to target"
@@ -123,7 +123,7 @@ def _shown(measure: str, found: Spread | None) -> str:
 
 
 def paper_text(found: Published | None) -> str:
-    """Return the paper's figure and where it stands."""
+    """Return the paper's figure and its table."""
     return "" if found is None else f"{with_deviation(found.time)} ({found.table})"
 
 
@@ -175,7 +175,7 @@ def _legend(results: Sequence[Result], beside: bool) -> str:
 
 
 def reading_of(results: Sequence[Result]) -> str:
-    """Say how far apart the evaluations of the runs are; nothing if no run has two."""
+    """Return a sentence on the distances of the runs' evaluations; empty if no run has two."""
     runs = [run for r in results for run in r.group.counted]
     gaps = [apart for run in runs if run.evals and (apart := evaluations_apart(run.evals.time_e.tolist())) is not None]
     return reading(gaps, " or ".join(sorted({run.time_unit for run in runs}))) if gaps else ""
@@ -198,28 +198,26 @@ def groups_csv(results: Sequence[Result], papers: Sequence[Published | None]) ->
     return _csv(rows)
 
 
-def runs_csv(runs: Sequence[Run], columns: Sequence[str], values: Sequence[dict[str, str]]) -> str:
-    """Return one row per run folder, whatever its state."""
+def runs_csv(runs: Sequence[Run], columns: Sequence[str]) -> str:
+    """Return one row per run folder, damaged ones included."""
     header = ["run", "status", *columns, "seed", "data_source", "metric", "target", "time_unit"]
     numbers = ["rounds", "sim_time", "sent_bytes", "final"]
     reached = ["time_to_target", "rounds_to_target", "bytes_to_target"]
     rows: list[list[object]] = [[*header, *numbers, *reached, "wall_s", "versions", "fault"]]
-    for run, value in zip(runs, values, strict=True):
+    for run in runs:
         found, series = run.reached(), run.series
         last: list[object] = [None] * 3
         if series is not None and run.length:
             last = [series.number_r[-1], series.time_r[-1], series.sent_bytes_r[-1]]
         about = [run.seed, run.text("data_source"), run.metric, run.target, run.time_unit]
-        to = [found.time, found.rounds, found.sent_bytes] if found else [None] * 3
-        names = [value.get(c, "?") for c in columns]
         wall_s = run.summary.get("wall_s")
-        end = [*last, run.final, *to, wall_s if isinstance(wall_s, float) else None, versions(run), run.fault]
-        rows.append([run.name, run.status, *names, *about, *end])
+        end = [*last, run.final, *(found or [None] * 3), wall_s if isinstance(wall_s, float) else None]
+        rows.append([run.name, run.status, *texts(run, columns), *about, *end, versions(run), run.fault])
     return _csv(rows)
 
 
 def versions(run: Run) -> str:
-    """Return the versions of packages that a run noted."""
+    """Return the versions of packages in a run's summary."""
     found = run.summary.get("versions")
     return " ".join(f"{k}={v}" for k, v in found.items()) if isinstance(found, dict) else ""
 

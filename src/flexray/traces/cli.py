@@ -17,7 +17,6 @@ from flexray.core.errors import ConfigError, near_match
 from flexray.core.seeds import generator
 from flexray.traces import reports
 from flexray.traces.arguments import build_parser
-from flexray.traces.chunks import no_progress
 from flexray.traces.cleaning import Policy
 from flexray.traces.figures import DAY_S
 from flexray.traces.files import check_output
@@ -77,11 +76,8 @@ def _progress(total_bytes: int) -> Iterator[Callable[[int], None]]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield no_progress
-        return
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress("reading", *columns, console=console, transient=True) as bar:
+    with Progress("reading", *columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=total_bytes)
         yield lambda count: bar.advance(task, count)
 
