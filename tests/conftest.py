@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import gc
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import hydra
 import pytest
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from flexray.config.job import Job, build
 from flexray.config.schema import config_folder, register
@@ -72,16 +72,20 @@ def compose_job() -> Compose:
     folder, parser = config_folder(), OverridesParser.create()
 
     @functools.cache
-    def composed(*groups: str) -> DictConfig:
+    def composed(*groups: str) -> bytes:
         register()
         with hydra.initialize_config_dir(str(folder), version_base="1.3"):
-            return hydra.compose("config", ["cluster=inline", "dtype=float64", *groups], return_hydra_config=True)
+            cfg = hydra.compose("config", ["cluster=inline", "dtype=float64", *groups], return_hydra_config=True)
+        choices = dict(cfg.hydra.runtime.choices)
+        OmegaConf.set_struct(cfg, False)
+        del cfg["hydra"]
+        OmegaConf.set_struct(cfg, True)
+        return pickle.dumps((cfg, choices), protocol=5)
 
     def compose(*overrides: str, **replaced: Any) -> Job:
         parsed = parser.parse_overrides(list(overrides))
-        cfg = copy.deepcopy(composed(*(o.input_line for o in parsed if (folder / o.key_or_group).is_dir())))
-        choices = cfg.hydra.runtime.choices
-        del cfg.hydra
+        groups = [o.input_line for o in parsed if (folder / o.key_or_group).is_dir()]
+        cfg, choices = pickle.loads(composed(*groups))
         for o in parsed:
             if not (folder / o.key_or_group).is_dir():
                 OmegaConf.update(cfg, o.key_or_group, o.value(), force_add=o.is_add() or o.is_force_add())

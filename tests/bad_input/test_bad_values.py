@@ -2,6 +2,10 @@
 
 import pytest
 
+from flexray.config.explain import one_line
+from helpers.refusals import refusal
+
+INLINE = ("cluster=inline",)
 WHOLE, POSITIVE = "expected a whole number of at least 1, got", "expected a positive number, got"
 FIVE = "expected one number or 5 numbers (upper_left, upper_right, lower_left, lower_right, server), got"
 FOUR = "expected one number or 4 numbers (upper_left, upper_right, lower_left, lower_right), got"
@@ -183,24 +187,40 @@ def test_what_is_typed_and_not_read_is_told(words, run):
     assert [line for line in outcome.text.splitlines() if "not used" in line] == [*filter(None, [UNREAD[words]])]
 
 
+@pytest.mark.parametrize("refused", [TYPES, RANGES, PARTICIPANTS, WORDS], ids=["type", "range", "participants", "word"])
+def test_a_value_is_refused_in_one_line_by_the_whole_command(command, refused):
+    for argument in (next(iter(refused)), next(reversed(refused))):
+        command(argument).assert_refused(f"flexray: {refused[argument]}")
+
+
+def assert_refused(command, arguments, line):
+    """Models are made by participants, after the job was built."""
+    if any("model" in argument or argument.startswith("server") for argument in arguments):
+        command(*arguments).assert_refused(f"flexray: {line}")
+    else:
+        said = refusal(INLINE, arguments)
+        assert said is not None, arguments
+        assert one_line(said).startswith(line), arguments
+
+
 @pytest.mark.parametrize("argument", TYPES)
 def test_a_value_of_the_wrong_type_is_named_with_what_was_expected(command, argument):
-    command(argument).assert_refused(f"flexray: {TYPES[argument]}")
+    assert_refused(command, [argument], TYPES[argument])
 
 
 @pytest.mark.parametrize("argument", RANGES)
 def test_a_number_out_of_range_is_named_with_the_range(command, argument):
-    command(argument).assert_refused(f"flexray: {RANGES[argument]}")
+    assert_refused(command, [argument], RANGES[argument])
 
 
 @pytest.mark.parametrize("argument", PARTICIPANTS)
 def test_lists_and_mappings_must_fit_the_participants(command, argument):
-    command(argument).assert_refused(f"flexray: {PARTICIPANTS[argument]}")
+    assert_refused(command, [argument], PARTICIPANTS[argument])
 
 
 @pytest.mark.parametrize("argument", WORDS)
 def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
-    command(argument).assert_refused(f"flexray: {WORDS[argument]}")
+    assert_refused(command, [argument], WORDS[argument])
 
 
 @pytest.mark.parametrize(
@@ -242,7 +262,7 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
     ],
 )
 def test_values_that_do_not_go_together(command, arguments, line):
-    command(*arguments).assert_refused(f"flexray: {line}")
+    assert_refused(command, arguments, line)
 
 
 AT_REST = "speeds.utilization={b:1,default:0.5}"

@@ -35,7 +35,8 @@ def start(bundle: Path) -> Start:
     def run(folder: Path, *arguments: str) -> int:
         return run_command([
             "cluster=inline", "progress=false", "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=7",
-            "rounds=30", "eval_every=4", "target=0.3", "speeds=google_mean", f"hydra.run.dir={folder}", *arguments,
+            "rounds=30", "eval_every=4", "target=0.3", "speeds=google_mean", "timeout=8", f"hydra.run.dir={folder}",
+            *arguments,
         ])  # fmt: skip
 
     return run
@@ -257,12 +258,12 @@ def test_ones_own_classes_are_used_when_trusted(
 
 
 def test_sigkill_loses_nothing_but_time(bundle: Path, start: Start, tmp_path: Path) -> None:
-    assert start(tmp_path / "undisturbed", "rounds=400") == 0
+    assert start(tmp_path / "undisturbed", "rounds=200") == 0
     folder = tmp_path / "run"
     command = [
         sys.executable, "-m", "flexray.run", "cluster=inline", "progress=false", "dataset=bundle",
-        f"dataset.path={bundle}", "dataset.batch_size=7", "rounds=400", "eval_every=4", "target=0.3",
-        "speeds=google_mean", f"hydra.run.dir={folder}", "checkpoint.every=3",
+        f"dataset.path={bundle}", "dataset.batch_size=7", "rounds=200", "eval_every=4", "target=0.3",
+        "speeds=google_mean", "timeout=8", f"hydra.run.dir={folder}", "checkpoint.every=3",
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60

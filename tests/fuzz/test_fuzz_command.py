@@ -6,39 +6,29 @@ built and, where that is quick, run for a round, without the command around it; 
 
 from __future__ import annotations
 
-import copy
-import functools
 import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
-import hydra
 import pytest
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.types import RunMode
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from omegaconf import DictConfig, OmegaConf, open_dict
 
 from flexray.algorithms.base import Moment
 from flexray.algorithms.flex import FlexVFL
-from flexray.config.explain import HYDRA_ERRORS, explain, known_keys, one_line
-from flexray.config.job import Job, build
-from flexray.config.overrides import check_keys, chosen_name, own_keys, prepare
-from flexray.config.schema import RunConfig, config_folder, register, settle
+from flexray.config.explain import known_keys, one_line
+from flexray.config.job import Job
+from flexray.config.schema import RunConfig, config_folder
 from flexray.config.typed import choices_of, key_of
-from flexray.core.errors import UserError
 from flexray.engine.driver.experiment import Limits
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
 from flexray.engine.hosts.plan import together
 from flexray.run.command import run_command
-from flexray.run.hints import outside_theory, unread
+from helpers.refusals import refusal
 
 EVERY_DAY, OF_WHOLE_COMMAND = 480, 20
 MOST_STEPS = 100
@@ -135,63 +125,12 @@ def base(bundle: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def is_choice(argument: str) -> bool:
-    return (FOLDER / key_of(argument)).is_dir()
-
-
-@functools.cache
-def of_choices(*words: str) -> tuple[DictConfig, dict[str, str]]:
-    """Return the configuration of these words, composed once, and the choices made."""
-    register()
-    with hydra.initialize_config_dir(str(FOLDER), version_base="1.3"):
-        cfg = hydra.compose("config", list(words), return_hydra_config=True)
-    choices: Any = OmegaConf.to_container(cfg.hydra.runtime.choices)
-    with open_dict(cfg):
-        del cfg["hydra"]
-    return cfg, choices
-
-
-def composed(base: Sequence[str], words: Sequence[str]) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """Return the configuration, the choices made and the overrides: applied by Hydra to what was composed before."""
-    prepared = [word for word in prepare(list(words)) if not word.startswith("-")]
-    parsed = OverridesParser.create().parse_overrides(prepared)
-    ConfigLoaderImpl.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=True)
-    cfg, choices = copy.deepcopy(of_choices(*base, *filter(is_choice, prepared)))
-    others = [override for override in parsed if not is_choice(override.input_line)]
-    ConfigLoaderImpl._apply_overrides_to_config(others, cfg)
-    settle(cfg)
-    plain: Any = OmegaConf.to_container(cfg, resolve=True)
-    return plain, choices, [*base, *prepared]
-
-
-def built(base: Sequence[str], words: Sequence[str]) -> Job:
-    """Return the job that a command line asks for, as a session builds it."""
-    plain, picked, typed = composed(base, words)
-    check_keys(plain)
-    plain = own_keys(plain, typed)
-    algo, dataset = (chosen_name(plain, picked, group, typed) for group in ("algo", "dataset"))
-    job = build(plain, algo, dataset, Path.cwd())
-    assert all(isinstance(line, str) for line in (*unread(plain, algo, map(key_of, typed)), *outside_theory(job)))
-    return job
-
-
 def run_one_round(job: Job) -> None:
     x = job.experiment
     steps = FlexVFL(x.algorithm.system).iterations_by_timeout(Moment(0, 0.0, x.speeds.utilization(0, 0.0)))
     if x.wall is None and max(steps) <= MOST_STEPS:
         with borrowed_torch():
             list(make_driver(replace(x, limits=Limits(rounds=1)), InProcess(), together(len(x.parties))).run())
-
-
-def refusal(base: Sequence[str], words: Sequence[str]) -> str | None:
-    """Return what a command line is refused with, or None; any other exception is a traceback of the command's."""
-    try:
-        run_one_round(built(base, words))
-    except UserError as error:
-        return str(error)
-    except HYDRA_ERRORS as error:
-        return explain(error)
-    return None
 
 
 def assert_names_one_of(line: str, words: Sequence[str]) -> None:
@@ -212,7 +151,7 @@ def test_a_command_line_is_accepted_or_refused_by_a_name(fuzz: Fuzz, base: list[
     seen: Counter[str] = Counter()
 
     def check(words: list[str]) -> None:
-        line = refusal(base, words)
+        line = refusal(base, words, run_one_round)
         seen["accepted" if line is None else "refused"] += 1
         if line is not None:
             assert_names_one_of(one_line(line), words)

@@ -190,7 +190,7 @@ def test_a_run_on_real_text_trains_the_pretrained_bert(
 
 SPIES = """
 import sys
-from flexray.run import run_command
+from flexray.run.command import run_command
 status = run_command(sys.argv[1:])
 print("HEAVY", status, sorted({"transformers", "tokenizers"} & set(sys.modules)))
 """

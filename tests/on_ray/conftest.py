@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from flexray.engine.hosts.ray import RayCluster
 from helpers.ray_runs import RunOnRay
+
+ORDER = ("test_real_seconds", "test_actors", "test_digests", "test_stand_ins", "test_lost_processes")
+"""Tests of the shared cluster: those of the same processes side by side, those that kill some at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests that start a Ray of their own after those of the shared cluster."""
+
+    def place(item: pytest.Item) -> int:
+        if item.path.parent != Path(__file__).parent:
+            return -1
+        return ORDER.index(item.path.stem) if item.path.stem in ORDER else len(ORDER)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")

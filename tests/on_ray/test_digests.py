@@ -10,7 +10,7 @@ from helpers.ray_runs import RunOnRay, digests
 pytestmark = pytest.mark.ray
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
-SMALL = ("rounds=12", "dataset.batch_size=128", "eval_every=5", "model.hidden=[16]", "model.dropout=0.1")
+SMALL = ("rounds=12", "dataset.batch_size=128", "eval_every=5", "timeout=4", "model.hidden=[16]", "model.dropout=0.1")
 PLACES = {
     "local": ("cluster=local",),
     "packed_2": ("cluster=packed", "cluster.parties_per_actor=2"),

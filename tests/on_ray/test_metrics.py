@@ -18,7 +18,7 @@ import re, sys, urllib.request
 import ray
 from flexray.core.messages import Ended
 from flexray.run.watch import tracking
-from flexray.run import run_command
+from flexray.run.command import run_command
 
 class Watched(tracking.ClusterMetrics):
     def on(self, record):

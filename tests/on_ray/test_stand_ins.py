@@ -11,11 +11,12 @@ pytestmark = pytest.mark.ray
 
 SENTIMENT = ("dataset.standin={train:60,val:0,test:20,steps:10,video:6,audio:5}", "dataset.batch_size=20")
 PICTURES = ("dataset.synthetic_train=24", "dataset.synthetic_test=12", "dataset.batch_size=8", "dataset.num_classes=6")
+PACKED = ("cluster.parties_per_actor=2",)
 CASES = {
     "mosei": (("adaptive", "vafl"), SENTIMENT),  # a BERT in one actor and LSTMs in others
     "mosi": (("flex", "sync_max"), SENTIMENT),
-    "imagenet100": (("pbcd", "vafl"), (*PICTURES, "dataset.size=16")),
-    "modelnet40": (("sync_min", "adaptive"), (*PICTURES, "dataset.size=8", "dataset.views=3")),
+    "imagenet100": (("pbcd", "vafl"), (*PICTURES, *PACKED, "dataset.size=16")),
+    "modelnet40": (("sync_min", "adaptive"), (*PICTURES, *PACKED, "dataset.size=8", "dataset.views=3")),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from flexray.run.command import run_command
 
-SMALL = ("cluster=inline", "progress=false", "dataset.batch_size=256", "rounds=4", "model.hidden=[8]")
+SMALL = ("cluster=inline", "progress=false", "dataset.batch_size=256", "timeout=4", "rounds=4", "model.hidden=[8]")
 
 
 def summary(folder: Path) -> Any:
@@ -31,7 +31,7 @@ def test_jobs_side_by_side_one_fails_and_the_same_command_again_does_only_what_i
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     model = ("model._target_=sometimes.Net", "model.number=0,1,2")
-    command = ["-m", *SMALL[:4], *model, f"hydra.sweep.dir={tmp_path}/out", "resume=auto"]
+    command = ["-m", *SMALL[:5], *model, f"hydra.sweep.dir={tmp_path}/out", "resume=auto"]
     launcher = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]
     assert run_command([*command, *launcher]) == 1
     get_reusable_executor().shutdown()
@@ -95,7 +95,7 @@ def test_jobs_of_a_grown_grid_are_known_by_their_configurations(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    command = ("-m", *SMALL[:3], "model.hidden=[8]", "resume=auto", f"hydra.sweep.dir={out}")
+    command = ("-m", *SMALL[:4], "model.hidden=[8]", "resume=auto", f"hydra.sweep.dir={out}")
     assert run_command([*command, "rounds=1", "algo=flex,pbcd", "seed=1,2"]) == 0
     first = folders(out)
     assert first == {"0": ("flex", 1, 1), "1": ("flex", 2, 1), "2": ("pbcd", 1, 1), "3": ("pbcd", 2, 1)}
@@ -112,7 +112,7 @@ def test_jobs_of_a_grown_grid_are_known_by_their_configurations(
 
 
 def test_more_rounds_of_a_sweep_go_on_but_rounds_that_are_swept_are_other_jobs(tmp_path: Path) -> None:
-    command = ("-m", *SMALL[:3], "model.hidden=[8]", "resume=auto", f"hydra.sweep.dir={tmp_path}/out")
+    command = ("-m", *SMALL[:4], "model.hidden=[8]", "resume=auto", f"hydra.sweep.dir={tmp_path}/out")
     assert run_command([*command, "seed=1,2", "rounds=1"]) == 0
     assert run_command([*command, "seed=1,2", "rounds=2"]) == 0
     assert folders(tmp_path / "out") == {"0": ("flex", 1, 2), "1": ("flex", 2, 2)}

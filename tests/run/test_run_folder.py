@@ -14,7 +14,8 @@ from safetensors.numpy import load_file
 
 from flexray.predict import run_command as predict
 from flexray.run.command import run_command
-from helpers.jobs import save_bundle
+from flexray.run.watch.folder import TableObserver
+from helpers.jobs import Compose, Run, save_bundle
 
 SHORT = ("cluster=inline", "progress=false", "rounds=3", "eval_train=false")
 
@@ -50,7 +51,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 @pytest.mark.parametrize("workload", PAPER)
 @pytest.mark.parametrize("place", [0, 1, 2], ids=["t_comm=1", "t_comm=10", "t_comm=50"])
 def test_rounds_csv_has_the_papers_tau_and_durations(
-    workload: str, place: int, bundles: dict[int, Path], tmp_path: Path
+    workload: str, place: int, bundles: dict[int, Path], compose_job: Compose, run_inline: Run, tmp_path: Path
 ) -> None:
     iterations, timeout, durations = PAPER[workload]
     server = int(timeout)
@@ -61,11 +62,17 @@ def test_rounds_csv_has_the_papers_tau_and_durations(
         "pbcd": [1] * (len(iterations) + 1),
     }  # fmt: skip
     for algo, tau in expected_tau.items():
-        folder = run(
-            tmp_path / algo, f"algo={algo}", "dataset=bundle", f"dataset.path={bundles[len(iterations)]}",
-            "dataset.batch_size=8", f"network.t_comm={(1, 10, 50)[place]}", "speeds=uniform", f"timeout={timeout}",
-            f"speeds.unit_time=[{','.join(str(timeout / n) for n in (*iterations, server))}]",
+        job = compose_job(
+            f"algo={algo}", "dataset=bundle", f"dataset.path={bundles[len(iterations)]}", "dataset.batch_size=8",
+            "rounds=3", "eval_train=false", f"network.t_comm={(1, 10, 50)[place]}", "speeds=uniform",
+            f"timeout={timeout}", f"speeds.unit_time=[{','.join(str(timeout / n) for n in (*iterations, server))}]",
         )  # fmt: skip
+        folder = tmp_path / algo
+        folder.mkdir()
+        table = TableObserver(folder)
+        for record in run_inline(job):
+            table.on(record)
+        table.close()
         duration = durations[algo if algo in durations else "flex"][place]
         found = rows(folder / "rounds.csv")
         assert [json.loads(row["tau"]) for row in found] == [tau] * 3, (algo, listed)
@@ -94,12 +101,14 @@ def test_vafl_counts_updates_at_multiples_of_the_turn(bundles: dict[int, Path], 
     assert json.loads(rows(folder / "rounds.csv")[1]["tau"]) == [0, 1, 0, 1]
 
 
-def test_the_default_run_reaches_its_target_and_says_everything(tmp_path: Path) -> None:
-    assert run_command(["cluster=inline", f"hydra.run.dir={tmp_path}"]) == 0
+def test_a_run_reaches_its_target_and_says_everything(tmp_path: Path) -> None:
+    """Not all 500 rounds to 0.96: those are run on Ray."""
+    few = ("rounds=60", "eval_every=10", "target=0.5")
+    assert run_command(["cluster=inline", f"hydra.run.dir={tmp_path}", *few]) == 0
     summary: dict[str, Any] = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["final"]["test_top1"] >= 0.96
-    assert (summary["metric"], summary["target"], summary["status"]) == ("test_top1", 0.96, "completed")
-    reached = [r for r in rows(tmp_path / "evals.csv") if float(r["test_top1"]) >= 0.96]
+    assert summary["final"]["test_top1"] >= 0.5
+    assert (summary["metric"], summary["target"], summary["status"]) == ("test_top1", 0.5, "completed")
+    reached = [r for r in rows(tmp_path / "evals.csv") if float(r["test_top1"]) >= 0.5]
     assert summary["time_to_target"] == float(reached[0]["sim_time"])
     assert summary["rounds_to_target"] == int(reached[0]["round"])
     assert summary["data_source"] == "package"

@@ -17,6 +17,7 @@ from flexray.run.watch.summary import SummaryObserver
 SMALL = (
     "cluster=inline",
     "dataset.batch_size=256",
+    "timeout=4",
     "rounds=30",
     "eval_every=16",
     "model.hidden=[8]",

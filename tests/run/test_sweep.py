@@ -23,7 +23,8 @@ def test_a_sweep_leaves_a_folder_per_job_and_ends_with_a_table(
 ) -> None:
     status = run_command([
         "-m", "algo=flex,sync_min,sync_max,pbcd,vafl,adaptive", "seed=1,2,3", "cluster=inline", "progress=false",
-        f"hydra.sweep.dir={tmp_path}", "rounds=12", "eval_every=4", "target=0.3", "eval_train=false",
+        f"hydra.sweep.dir={tmp_path}", "rounds=12", "eval_every=4", "target=0.3", "eval_train=false", "timeout=4",
+        "dataset.batch_size=64",
     ])  # fmt: skip
     assert status == 0
     summaries = [json.loads((tmp_path / str(job) / "summary.json").read_text()) for job in range(18)]
@@ -111,7 +112,7 @@ def test_a_seed_that_is_run_again_counts_once_in_the_table_as_in_the_report(
 ) -> None:
     status = run_command([
         "-m", "algo=flex", "seed=1,1,2", "progress=true,false", "cluster=inline", f"hydra.sweep.dir={tmp_path}",
-        "rounds=4", "target=0.05", "eval_train=false",
+        "rounds=4", "target=0.05", "eval_train=false", "timeout=4",
     ])  # fmt: skip
     assert status == 0
     table = capsys.readouterr().out.split("time to target (units)")[1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -71,10 +72,16 @@ class Digits(Dataset):
         return split_rows(NUM_SAMPLES, self.test_fraction, self.val_fraction, self.split_seed)
 
 
+@cache
 def _read() -> Array:
-    """Return [n, 64 pixels and the digit] from scikit-learn's file; importing scikit-learn would take a second."""
+    """Return [n, 64 pixels and the digit] from the file that scikit-learn's ``load_digits`` reads; one array for all.
+
+    Importing scikit-learn for it would take every party's process a second.
+    """
     package = find_spec("sklearn")
     folders = package.submodule_search_locations if package else None
     if not folders:
         raise DataError("dataset=digits: scikit-learn, which carries the digits, is not installed")
-    return np.loadtxt(Path(folders[0]) / "datasets" / "data" / "digits.csv.gz", delimiter=",")
+    pixels = np.loadtxt(Path(folders[0]) / "datasets" / "data" / "digits.csv.gz", delimiter=",")
+    pixels.setflags(write=False)
+    return pixels

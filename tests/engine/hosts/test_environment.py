@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -33,13 +34,18 @@ def test_it_ends_after_an_exception_too() -> None:
 
 
 def test_a_policy_that_the_user_chose_stays() -> None:
-    code = (
-        "import os; from flexray.engine.hosts.ray.environment import batch_scheduling\n"
-        "os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
-        "with batch_scheduling(): assert os.sched_getscheduler(0) == os.SCHED_IDLE\n"
-        "assert os.sched_getscheduler(0) == os.SCHED_IDLE\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    seen = []
+
+    def user() -> None:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # of this thread alone
+        with batch_scheduling():
+            seen.append(os.sched_getscheduler(0))
+        seen.append(os.sched_getscheduler(0))
+
+    thread = threading.Thread(target=user)
+    thread.start()
+    thread.join()
+    assert seen == [os.SCHED_IDLE] * 2
 
 
 def test_a_container_that_forbids_it_runs_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ def test_a_whole_run_on_another_device_mixes_none(
     path = write_bundle({"a": (3, 6, 6), "b": (3, 6, 6)}, classes=7)
     job = compose_job(
         f"algo={algo}", "dataset=bundle", f"dataset.path={path}", "dtype=float32", "rounds=4", "clip_norm=1",
-        "dataset.batch_size=8", model={"_target_": f"{__name__}.Net"},
+        "dataset.batch_size=8", "timeout=4", model={"_target_": f"{__name__}.Net"},
     )  # fmt: skip
     monkeypatch.setattr(Net, "seen", [])
     with contentless(monkeypatch):

@@ -142,7 +142,7 @@ def test_wandb_stays_offline(tmp_path: Path) -> None:
 
 def test_a_run_without_tracker_imports_none(tmp_path: Path) -> None:
     script = (
-        "import sys; from flexray.run import run_command;"
+        "import sys; from flexray.run.command import run_command;"
         f"run_command(['cluster=inline', 'progress=false', 'rounds=2', 'hydra.run.dir={tmp_path}']);"
         "print({'tensorboard', 'mlflow', 'wandb', 'plotly', 'matplotlib', 'ray'} & set(sys.modules))"
     )
