@@ -55,7 +55,10 @@ class RoundDriver(Driver):
             absent = None if self._x.absences is None else tuple(sorted(now.absent))
             record = new_record(done, start, end.now, plan, orders, now.utilization, absent=absent)
             absent_next = None if done == limit else self._absent(done)
-            embeddings, server = self._submit(record, orders, None if evaluated else absent_next, embeddings, server)
+            self._await(embeddings, server)
+            ahead = None if evaluated else absent_next
+            embeddings, server = self._submit(done - 1, orders, ahead, embeddings, server)
+            self._pending.append(Pending(record, (*embeddings, server)))
             if evaluated:
                 yield from self._read(self._lookahead)
                 self._evaluate(done)
@@ -95,9 +98,12 @@ class RoundDriver(Driver):
         self._clock = end
         self._computed[0] += plan.duration_units - plan.comm_units
 
+    def _await(self, embeddings: list[GroupReply], server: ServerReply) -> None:
+        """Wait for what a round starts with, if its time is measured."""
+
     def _submit(
         self,
-        record: RoundRecord,
+        index: int,
         orders: list[Order],
         absent_next: list[int] | None,
         embeddings: list[GroupReply],
@@ -106,24 +112,12 @@ class RoundDriver(Driver):
         """Start a round; return promises of the next embeddings and of the server's new parameters.
 
         Args:
-            record: The round, before its reports.
+            index: 0-based round.
             orders: Everybody's orders.
             absent_next: The parties that miss the next round; None: do not embed its batch.
             embeddings: Promises of this round's embeddings.
             server: Promise of the server's parameters at its start.
         """
-        replies, after = self._start_round(record.round - 1, orders, absent_next, embeddings, server)
-        self._pending.append(Pending(record, (*replies, after)))
-        return replies, after
-
-    def _start_round(
-        self,
-        index: int,
-        orders: list[Order],
-        absent_next: list[int] | None,
-        embeddings: list[GroupReply],
-        server: ServerReply,
-    ) -> tuple[list[GroupReply], ServerReply]:
         own = [[orders[k] for k in group] for group in self._placement.groups]
         if self._x.shared.labels_at == "server":
             gradients = self._server.gradients(index, *embeddings)

@@ -54,17 +54,9 @@ class WallRoundDriver(RoundDriver):
     def _orders_at(self, now: Moment, plan: Plan) -> list[Order]:
         return self._paced(super()._orders_at(now, plan), plan, now)
 
-    def _submit(
-        self,
-        record: RoundRecord,
-        orders: list[Order],
-        absent_next: list[int] | None,
-        embeddings: list[GroupReply],
-        server: ServerReply,
-    ) -> tuple[list[GroupReply], ServerReply]:
+    def _await(self, embeddings: list[GroupReply], server: ServerReply) -> None:
         self._runtime.get([*embeddings, server])
         self._timer = Timer()
-        return super()._submit(record, orders, absent_next, embeddings, server)
 
     def _paced(self, orders: list[Order], plan: Plan, now: Moment, rehearsal: bool = False) -> list[Order]:
         """Return the orders with their pace in real time."""
@@ -131,7 +123,7 @@ class WallRoundDriver(RoundDriver):
         states = iter(self._runtime.get([group.get_states() for group in self._groups]))
         head = self._runtime.get([self._server.get_state()])[0]
         timer = Timer()
-        replies, after = self._start_round(0, orders, None, self._embed(0), self._server.start())
+        replies, after = self._submit(0, orders, None, self._embed(0), self._server.start())
         reports = reports_of([*self._runtime.get(replies), *self._runtime.get([after])])
         seconds = timer.now()
         put_back = self._everywhere(lambda group: group.set_states(next(states)))
