@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flexray.config.links import wires
 from flexray.core.errors import ConfigError
 from flexray.core.links import Wire, link_units
 from flexray.core.messages import Ended, Record, RoundRecord
@@ -61,8 +62,9 @@ def test_what_is_constant_or_not_finite_is_not_quantized() -> None:
 
 @pytest.mark.parametrize("bad", [{"clip": 0.0}, {"noise": -1.0}, {"top_k": 0.0}, {"top_k": 1.5}, {"bits": 17}])
 def test_bad_arguments_are_named(bad: dict[str, float]) -> None:
+    network = {"clip": None, "noise": 0.0, "top_k": 1.0, "bits": None, **bad}
     with pytest.raises(ConfigError, match=rf"network\.{next(iter(bad))}: expected"):
-        Wire(**bad)  # type: ignore[arg-type]
+        wires({"network": network}, ["a"])
 
 
 def test_a_link_takes_its_latency_and_its_bytes() -> None:
