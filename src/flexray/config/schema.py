@@ -1,7 +1,7 @@
 """The typed schema of a run's configuration: its keys and their types.
 
-Values and their comments stand in ``conf/``. ``Any`` marks keys that take a number, a list or a mapping; they are
-checked in :mod:`flexray.config.job`, like everything that depends on the dataset.
+Defaults are here, unless a choice in ``conf/`` has others. ``Any`` marks keys that take a number, a list or a mapping;
+they are checked when :mod:`flexray.config.job` builds objects, like everything that depends on the dataset.
 """
 
 from __future__ import annotations
