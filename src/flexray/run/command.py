@@ -61,7 +61,3 @@ def run_command(arguments: list[str]) -> int:
 
 def _print_error(line: str) -> None:
     print(f"flexray: {one_line(line)}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()

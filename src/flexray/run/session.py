@@ -163,7 +163,7 @@ class Session:
     def _run(self, asked: Asked) -> dict[str, Any]:
         from flexray.run.execution import Execution
         from flexray.run.watch.base import Observers
-        from flexray.run.watch.summary import SummaryObserver, summary_table, write_summary
+        from flexray.run.watch.summary import SummaryObserver
         from flexray.run.watch.terminal import announce_end
 
         started_s, folder = time.perf_counter(), asked.folder
@@ -193,15 +193,21 @@ class Session:
         summary = summaries.summary(time.perf_counter() - started_s, summaries.first_s - started_s)
         summary["resumed_from"] = since.snapshot.round if since else None
         summary["failures"] = [vars(failure) for failure in run.failures]
-        write_summary(folder, summary)
-        (folder / CONFIGURATION_FILE).write_text(json.dumps(asked.config), encoding="utf-8")
-        if self._is_copy:
-            log.info("%s%s in %.1f s, %s", self._job, summary["status"], summary["wall_s"], folder)
-        else:
-            Console().print(summary_table(summary, folder))
         self.interrupted = run.interrupted
-        hints.say_job_stopped(summary, folder, self._job, self._sweeping)
+        self._conclude(summary, asked)
         return summary
+
+    def _conclude(self, summary: dict[str, Any], asked: Asked) -> None:
+        """Write the summary and the configuration that it belongs to, and show what came out."""
+        from flexray.run.watch.summary import summary_table, write_summary
+
+        write_summary(asked.folder, summary)
+        (asked.folder / CONFIGURATION_FILE).write_text(json.dumps(asked.config), encoding="utf-8")
+        if self._is_copy:
+            log.info("%s%s in %.1f s, %s", self._job, summary["status"], summary["wall_s"], asked.folder)
+        else:
+            Console().print(summary_table(summary, asked.folder))
+        hints.say_job_stopped(summary, asked.folder, self._job, self._sweeping)
 
     def _typed(self, asked: Asked) -> list[str]:
         """Return the keys that were typed, except those that a sweep goes through."""

@@ -83,8 +83,9 @@ class SummaryObserver(Observer):
         """
         if self.ended is None:
             raise RuntimeError("the run has not ended")
-        x, plan, ended = self._job.experiment, self._job.cluster, self.ended
+        x, ended = self._job.experiment, self.ended
         reached, last, diverged = self._reached, self._last_eval, ended.divergence
+        final = {key: value if math.isfinite(value) else None for key, value in (last.metrics if last else {}).items()}
         return {
             "algo": self._job.algo,
             "dataset": self._job.dataset,
@@ -103,9 +104,7 @@ class SummaryObserver(Observer):
             "num_outputs": x.shared.outline.task.num_outputs,
             **({"classes": list(classes)} if (classes := x.shared.outline.task.classes) else {}),
             "metric": x.target.metric,
-            "final": {
-                key: value if math.isfinite(value) else None for key, value in (last.metrics if last else {}).items()
-            },
+            "final": final,
             "final_round": last.round if last else None,
             "target": x.target.value,
             "time_to_target": reached.sim_time if reached else None,
@@ -119,14 +118,14 @@ class SummaryObserver(Observer):
             "model_digest": ended.digests,
             **described_computes(x),
             "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
-            "cluster": {
-                "kind": plan.kind,
-                "hosts": [host.name for host in plan.hosts],
-                "party_threads": plan.threads,
-                "machine_cpus": os.cpu_count(),
-            },
+            "cluster": self._cluster(),
             "versions": versions(),
         }
+
+    def _cluster(self) -> dict[str, Any]:
+        plan = self._job.cluster
+        hosts = [host.name for host in plan.hosts]
+        return {"kind": plan.kind, "hosts": hosts, "party_threads": plan.threads, "machine_cpus": os.cpu_count()}
 
 
 def _trace(speeds: Speeds) -> dict[str, Any] | None:
