@@ -1,7 +1,7 @@
 """Runs read with another communication time, another charge for a round, or fewer evaluations.
 
-What a synchronous algorithm computes does not depend on how long its rounds last: another ``t_comm`` moves the
-time axis only, so one run serves all communication times. VAFL's events come in another order, so it is refused.
+The results of a synchronous algorithm do not depend on the length of its rounds: another ``t_comm`` changes the time
+axis only, so one run serves all communication times. VAFL's events would come in another order, so it is refused.
 
 Shapes: r = rounds, e = evaluations.
 """
@@ -17,7 +17,7 @@ from flexray.report.runs import FloatArray, Run
 
 
 def with_comm_time(run: Run, t_comm: float) -> Run:
-    """Return a run as it would have been with another communication time: every round by the difference longer.
+    """Return a run with another communication time: every round is longer by the difference.
 
     Args:
         run: A run of a synchronous algorithm on the virtual clock, with one ``network.t_comm`` for all parties.
@@ -37,7 +37,7 @@ def with_comm_time(run: Run, t_comm: float) -> Run:
 
 
 def with_round_charge(run: Run, units: float) -> Run:
-    """Return a run read as if each of its rounds had lasted ``units``.
+    """Return a run with rounds of ``units`` each.
 
     Raises:
         DataError: The run is not one of rounds on the virtual clock.
@@ -51,9 +51,9 @@ def with_round_charge(run: Run, units: float) -> Run:
 
 
 def at_equal_times(run: Run, units: float) -> Run:
-    """Return a run with the evaluations that ``eval_every_units`` would have made, as far as it made them.
+    """Return a run with those of its evaluations that ``eval_every_units`` would have made.
 
-    Kept are the first one that is at or after each multiple of ``units``, and the last.
+    These are the first one at or after each multiple of ``units``, and the last.
     """
     evals = run.evals
     if evals is None or not len(evals.time_e):
@@ -74,7 +74,7 @@ def _refuse_turns(run: Run) -> None:
 
 
 def _refuse_dependence(run: Run) -> None:
-    """Refuse runs that would have taken other rounds with other times."""
+    """Refuse runs whose rounds depend on their times."""
     _refuse_turns(run)
     config = run.config
     if config.get("max_time") is not None:
