@@ -61,11 +61,6 @@ def test_a_given_number_of_iterations_is_taken_however_long_it_lasts() -> None:
     assert run(Pace(0.5, 1.0), unit_s=0.25, tau=0)[0] == 0
 
 
-def test_with_no_share_one_iteration_is_taken() -> None:
-    assert run(Pace(0.0, 1.0, fill=True), unit_s=0.25)[:2] == (1, 1.0)
-    assert run(Pace(0.0, 1.0), unit_s=0.25, tau=1)[:2] == (1, 1.0)
-
-
 @pytest.mark.parametrize("c", [0.2, 0.5, 0.8])
 def test_late_wake_ups_do_not_shift_the_share(c: float) -> None:
     taken, _, _ = run(Pace(1 - c, 1.0, fill=True), unit_s=0.0001, late=0.002)
@@ -134,7 +129,3 @@ def test_the_share_of_rounds_counts_what_they_take_beside_iterations(
 def test_what_is_owed_for_the_overhead_does_not_jump_where_iterations_just_fit() -> None:
     lasted = [run(Pace(0.5, 1.0, overhead_s=0.1), unit_s=unit_s)[1] for unit_s in (0.499, 0.501)]
     assert lasted == [1.0, pytest.approx(1.002, abs=0.001)]
-
-
-def test_without_a_share_one_iteration_is_taken_whatever_was_planned() -> None:
-    assert run(Pace(0.0, 1.0, overhead_s=0.1), unit_s=0.25, tau=5)[:2] == (1, 1.0)

@@ -40,11 +40,6 @@ class EventQueue(Generic[T]):
     def __len__(self) -> int:
         return len(self._heap)
 
-    @property
-    def next_time(self) -> float:
-        """Time of the next event."""
-        return self._heap[0][3]
-
     def push(self, time: float, priority: int, event: T) -> None:
         """Schedule ``event``; of two at the same time the lower ``priority`` comes first."""
         heapq.heappush(self._heap, (float(f"{time:.{ORDER_DIGITS}g}"), priority, self._pushed, time, event))

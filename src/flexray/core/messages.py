@@ -33,7 +33,7 @@ class Pace:
     """How local iterations are taken in real time (``clock=wall``).
 
     Args:
-        share: Share of the participant's own rate that it is left with, 0 to 1; with 0 it takes one iteration.
+        share: Share of the participant's own rate that it is left with, above 0, up to 1.
         seconds: How long the computing lasts at least.
         fill: Take as many iterations as fit ``seconds``, at least one, instead of the order's number.
         rehearsal: This is the dummy round: the optimizer must not change.

@@ -92,12 +92,12 @@ class WallEventDriver(EventDriver):
     def _next_due(self) -> tuple[float, int, OwnTurn]:
         """Wait until a party's message has arrived; return the time, the party and the turn that it ends."""
         while True:
-            wait_s = max(0.0, self._due.next_time - self._timer.now()) if len(self._due) else None
+            wait_s = max(0.0, self._due.next[0] - self._timer.now()) if len(self._due) else None
             if self._running and self._collect(wait_s):
                 continue
             if wait_s and not self._running:
                 self._timer.sleep(wait_s)
-            if len(self._due) and self._due.next_time <= self._timer.now():
+            if len(self._due) and self._due.next[0] <= self._timer.now():
                 _, (party, turn) = self._due.pop()
                 return self._timer.now(), party, turn
 

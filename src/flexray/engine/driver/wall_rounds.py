@@ -76,9 +76,7 @@ class WallRoundDriver(RoundDriver):
         duration = self._timer.now()
         record = super()._complete(record, values)
         self._computed[0] += duration - record.comm_units
-        unit_times = tuple(
-            r.unit_s / share if share else r.unit_s for r, share in zip(reports, self._shares, strict=True)
-        )
+        unit_times = tuple(r.unit_s / share for r, share in zip(reports, self._shares, strict=True))
         return replace(
             record,
             sim_time=self._clock.advance(duration),
@@ -144,4 +142,4 @@ def relative_times(experiment: Experiment) -> tuple[float, ...]:
 
 def shares(utilization: tuple[float, ...], slower: tuple[float, ...]) -> tuple[float, ...]:
     """Return the share of its own rate that each participant is left with."""
-    return tuple((1.0 - min(1.0, max(0.0, c))) / slow for c, slow in zip(utilization, slower, strict=True))
+    return tuple((1.0 - c) / slow for c, slow in zip(utilization, slower, strict=True))

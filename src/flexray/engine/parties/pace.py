@@ -82,8 +82,6 @@ class Throttle:
         ``busy / seconds`` of it, and for all of it where they are longer than that.
         """
         pace = self._pace
-        if pace.share <= 0:
-            return pace.seconds
         part = min(1.0, self._busy_s / pace.seconds) if pace.seconds > 0 else 1.0
         return max(pace.seconds, (self._busy_s + pace.overhead_s * part) / pace.share - pace.overhead_s)
 
@@ -91,8 +89,6 @@ class Throttle:
         """Whether to take another iteration: the first always, then while they are wanted and fit."""
         if self.taken == 0:
             return tau > 0
-        if self._pace.share <= 0:
-            return False
         if not self._pace.fill:
             return self.taken < tau
         passed = self._clock.now() - begin + max(0.0, self._owed_s(self._busy_s))
@@ -101,7 +97,7 @@ class Throttle:
     def _owed_s(self, busy_s: float) -> float:
         """Return the seconds of rest that so much computing asks for, without those that were had."""
         share = self._pace.share
-        return busy_s * (1 - share) / share - self._rested_s if share > 0 else 0.0
+        return busy_s * (1 - share) / share - self._rested_s
 
     def _rest(self) -> None:
         before = self._clock.now()
