@@ -3,7 +3,9 @@
 Shapes: b = samples of a batch.
 """
 
-from dataclasses import dataclass  # and no annotations from __future__: as texts, a named tuple loses their module
+from dataclasses import (
+    dataclass,
+)  # not annotations from __future__: as strings, those of a named tuple cannot be resolved
 from typing import NamedTuple
 
 from flexray.core.errors import ConfigError
