@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -53,7 +52,8 @@ class Capacity:
         return np.where(inside & (i[:-1] >= 0), self.cpus[i[:-1]] * step_us, np.where(inside, 0.0, whole))
 
 
-class Events(NamedTuple):
+@dataclass(frozen=True)
+class Events:
     """Rows of ``machine_events``: a machine has ``cpus_n`` (NaN: as before) from ``time_n`` on, none once removed."""
 
     time_n: IntArray
@@ -94,7 +94,8 @@ def capacities(path: Path, found: Sequence[Events]) -> dict[str, Capacity]:
     """Return the capacity over time of every machine that has one."""
     if not found:
         raise DataError(f"{path}: expected machine events, got an empty file")
-    time_n, machine_n, removed_n, cpus_n = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    columns = zip(*(vars(events).values() for events in found), strict=True)
+    time_n, machine_n, removed_n, cpus_n = (np.concatenate(parts) for parts in columns)
     order_n = np.lexsort((np.arange(len(time_n)), time_n, machine_n))
     bounds = np.flatnonzero(np.diff(machine_n[order_n], prepend=machine_n[order_n][:1] - 1))
     result = {}

@@ -5,8 +5,7 @@ Shapes: n = rows of usage (after splitting: parts of rows that lie in one window
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,8 @@ from flexray.traces.grid import MAX_WINDOWS, Grid
 MICRO = 1_000_000
 
 
-class Usage(NamedTuple):
+@dataclass(frozen=True)
+class Usage:
     """Rows of one chunk: ``rate_n`` of CPU used from ``start_n`` to ``end_n`` (us).
 
     ``machine_n`` is not positive where no machine is named, ``task_n`` distinguishes tasks, ``row_n`` is the place in
@@ -36,7 +36,7 @@ class Usage(NamedTuple):
 
     def pick(self, chosen: BoolArray | IntArray) -> Usage:
         """Return the chosen rows."""
-        return Usage._make(column[chosen] for column in self)
+        return Usage(*(column[chosen] for column in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Splitter:
         trimmed_n = np.array(_trimmed(first_n.tolist(), covered_n.tolist(), start_n.tolist(), end_n.tolist()))
         overlap_n = trimmed_n > start_n
         counts.add("overlapping", int(overlap_n.sum()), chunk.where(int(usage.row_n[overlap_n].min())))
-        return usage._replace(start_n=trimmed_n).pick(trimmed_n < end_n)
+        return replace(usage, start_n=trimmed_n).pick(trimmed_n < end_n)
 
     def _covered(self, task_n: IntArray, start_n: IntArray) -> IntArray:
         """Return the end of the earlier chunk's row that covers ``start_n``; 0 where none does."""
