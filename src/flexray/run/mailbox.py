@@ -38,7 +38,9 @@ class Mailbox:
 
     def note_sweep(self, folder: str) -> None:
         """Note the folder of the sweep, which a command that is stopped early would not know."""
-        replace_text(self._folder / SWEEP, folder)
+        temporary = self._folder / f"{os.getpid()}.tmp"  # several processes write the same file
+        temporary.write_text(folder, encoding="utf-8")
+        os.replace(temporary, self._folder / SWEEP)
 
     @property
     def sweep_folder(self) -> str | None:

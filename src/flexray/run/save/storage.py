@@ -131,8 +131,8 @@ def _write_through(path: Path, content: bytes) -> None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all; other processes may write the same one."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Write a text file whole or not at all; half a file that a killed command left is overwritten."""
+    temporary = path.with_name(f"{path.name}.tmp")
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
 
