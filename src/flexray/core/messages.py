@@ -12,15 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 SERVER = "server"
-
-
 SERVER_INDEX = 0
 """The server's index in the paper and in random streams; parties are 1..K there."""
-
-
 LabelsAt = Literal["all", "server"]
-
-
 LABELS_AT: tuple[LabelsAt, ...] = ("all", "server")
 
 FloatArray = npt.NDArray[np.floating]
