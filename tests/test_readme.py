@@ -24,7 +24,14 @@ DEPENDENT = re.compile(r"predict|replay|resume|report|^python my_")
 SHELL = [text.splitlines() for kind, text in BLOCKS if kind == "bash"]
 UNITS = [unit for lines in SHELL for unit in ([lines] if DEPENDENT.search("".join(lines)) else [[x] for x in lines])]
 """Commands that are tested together: a prediction, a replay and the like need the run before them."""
-SHORTER = {"+experiment=digits_compared": "max_time=600"}
+FEW = ("dataset.synthetic_train=128", "dataset.synthetic_test=64")
+SHORTER = {
+    "+experiment=digits_compared": ("max_time=600",),
+    "algo=flex,sync_min,sync_max,pbcd,vafl,adaptive": ("rounds=4",),
+    "dataset=modelnet40": (*FEW, "dataset.views=4"),
+    "dataset=imagenet100": FEW,
+    "dataset=mosei": ("dataset.standin.train=100", "dataset.standin.test=50"),
+}
 """What is added to a command that would compute for long."""
 MODULES = [text for kind, text in BLOCKS if kind == "python"]
 
@@ -57,7 +64,8 @@ def test_every_command_runs(commands: list[str], folder: Path) -> None:
     for command in commands:
         python, *words = shlex.split(command)
         assert python == "python"
-        status, said = typed([*words, *(more for word, more in SHORTER.items() if word in words)], folder)
+        more = [extra for word, extras in SHORTER.items() if word in words for extra in extras]
+        status, said = typed([*words, *more], folder)
         assert status == 0, said[-4000:]
 
 

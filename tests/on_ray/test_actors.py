@@ -14,7 +14,7 @@ import ray
 import torch
 
 from flexray.core.errors import ParticipantError, ResourceError
-from flexray.engine.driver.seam import unwatched
+from flexray.engine.driver.seam import remote, unwatched
 from flexray.engine.hosts.ray import RayCluster
 from flexray.engine.hosts.ray.actors import RayRuntime
 from helpers.jobs import Compose, Run
@@ -47,8 +47,9 @@ class Spy:
 
 def looks(cluster: RayCluster) -> list[dict[str, object]]:
     """Look into every host of the cluster's last run."""
-    ray.get([actor.create.remote("spy", Spy) for actor in cluster._actors])
-    return RayRuntime(cluster._actors).get([actor.call.remote(["spy", "look", []]) for actor in cluster._actors])
+    runtime, hosts = RayRuntime(cluster._actors), range(len(cluster._actors))
+    runtime.get([runtime.create(host, Spy) for host in hosts])
+    return runtime.get([remote(runtime, host, Spy).look() for host in hosts])
 
 
 def test_hosts_have_readable_names_shares_and_threads(
