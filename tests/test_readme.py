@@ -29,7 +29,7 @@ SHORTER = {
     "+experiment=digits_compared": ("max_time=600",),
     "algo=flex,sync_min,sync_max,pbcd,vafl,adaptive": ("rounds=4",),
     "dataset=modelnet40": (*FEW, "dataset.views=4"),
-    "dataset=imagenet100": FEW,
+    "dataset=imagenet100": ("dataset.synthetic_train=400", "dataset.synthetic_test=100"),
     "dataset=mosei": ("dataset.standin.train=100", "dataset.standin.test=50"),
 }
 """What is added to a command that would compute for long."""
