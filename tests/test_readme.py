@@ -26,7 +26,7 @@ UNITS = [unit for lines in SHELL for unit in ([lines] if DEPENDENT.search("".joi
 """Commands that are tested together: a prediction, a replay and the like need the run before them."""
 FEW = ("dataset.synthetic_train=128", "dataset.synthetic_test=64")
 SHORTER = {
-    "+experiment=digits_compared": ("max_time=600",),
+    "+experiment=digits_compared": ("max_time=600", "seed=1"),
     "algo=flex,sync_min,sync_max,pbcd,vafl,adaptive": ("rounds=4",),
     "dataset=modelnet40": (*FEW, "dataset.views=4"),
     "dataset=imagenet100": ("dataset.synthetic_train=400", "dataset.synthetic_test=100"),
