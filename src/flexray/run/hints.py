@@ -84,11 +84,10 @@ def sweep_again(arguments: Sequence[str], folder: str) -> list[str]:
     return [*same, "resume=auto", f"hydra.sweep.dir={place}"]
 
 
-def say_how_far(mailbox: Mailbox, arguments: Sequence[str]) -> None:
-    """Say how many jobs of a sweep in several processes have ended, and how long the others will take."""
-    from flexray.run.watch.sweep import count_jobs, left
+def say_how_far(mailbox: Mailbox, total: int | None) -> None:
+    """Say how many of a sweep's jobs in several processes have ended, and how long the others will take."""
+    from flexray.run.watch.sweep import left
 
-    total = count_jobs(arguments)
     done, took_s = mailbox.progress()
     log.info("%d %sjobs done%s", done, "" if total is None else f"of {total} ", left(done, total, took_s))
 

@@ -108,9 +108,9 @@ class Session:
             self._mailbox.note_sweep(str(hydra.sweep.dir))
         summary: dict[str, Any] | None = None
         if self._sweeping and cfg.progress and self._progress is None and not self._is_copy:
-            from flexray.run.watch.sweep import SweepProgress, count_jobs
+            from flexray.run.watch.sweep import SweepProgress
 
-            self._progress = SweepProgress(count_jobs(self._arguments))
+            self._progress = SweepProgress(self._job_count(hydra))
         try:
             asked.settle()
             summary = self._completed(asked) or self._run(asked)
@@ -135,7 +135,12 @@ class Session:
                 self._leave_cluster()
                 self._mailbox.post(hydra.job.num, self.exit_status, summary)
                 if cfg.progress and not self.interrupted:
-                    hints.say_how_far(self._mailbox, self._arguments)
+                    hints.say_how_far(self._mailbox, self._job_count(hydra))
+
+    def _job_count(self, hydra: Any) -> int | None:
+        from flexray.run.watch.sweep import count_jobs
+
+        return count_jobs(self._arguments, hydra.sweeper.get("params"))
 
     def _collect(self, summary: dict[str, Any], asked: Asked) -> None:
         """Collect what the table of the sweep needs; an interrupt ends the sweep, not only the job."""

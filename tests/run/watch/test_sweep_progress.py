@@ -75,6 +75,13 @@ def test_jobs_are_counted_as_hydra_does(arguments: list[str], jobs: int | None) 
     assert count_jobs(arguments) == jobs
 
 
+def test_axes_of_a_chosen_file_count_unless_they_are_typed() -> None:
+    params = {"algo": "flex,vafl", "seed": "1,2,3"}
+    assert count_jobs(["-m", "+experiment=mine"], params) == 6
+    assert count_jobs(["-m", "+experiment=mine", "seed=1"], params) == 2
+    assert count_jobs(["-m", "lr=0.1,0.2"], params) == 12
+
+
 def test_a_sweep_tells_a_line_per_job_where_there_is_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,7 +112,7 @@ def test_jobs_in_other_processes_say_how_far_the_sweep_is(
     with caplog.at_level(logging.INFO, "flexray"):
         for job in range(3):
             mailbox.post(job, 0, None)
-            say_how_far(mailbox, ["-m", "seed=1,2,3"])
+            say_how_far(mailbox, 3)
     assert caplog.messages == [
         "1 of 3 jobs done; about 0:00:40 left", "2 of 3 jobs done; about 0:00:10 left", "3 of 3 jobs done",
     ]  # fmt: skip

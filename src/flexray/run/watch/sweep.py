@@ -96,13 +96,19 @@ def left(done: int, total: int | None, took_s: float) -> str:
     return f"; about {timedelta(seconds=round(took_s / done * (total - done)))} left"
 
 
-def count_jobs(arguments: Iterable[str]) -> int | None:
-    """Return how many jobs Hydra's basic sweeper makes of a command line; None if that is unknown beforehand."""
+def count_jobs(arguments: Iterable[str], params: Mapping[str, Any] | None = None) -> int | None:
+    """Return how many jobs Hydra's basic sweeper makes of a command line; None if that is unknown beforehand.
+
+    Args:
+        arguments: The command line.
+        params: Axes that a chosen file has, ``hydra.sweeper.params``; a typed key takes the place of one.
+    """
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.errors import HydraException
 
     try:
-        overrides = [read(argument) for argument in arguments if not argument.startswith("-")]
+        words = (*(f"{key}={value}" for key, value in (params or {}).items()), *arguments)
+        overrides = [read(word) for word in words if not word.startswith("-")]
         if any(override.get_key_element().startswith("hydra/sweeper") for override in overrides):
             return None
         return sum(len(batch) for batch in BasicSweeper.split_arguments(overrides, None))
