@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import hydra
 import pytest
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from flexray.config.job import Job, build
-from flexray.config.schema import config_folder, register
+from flexray.config.schema import config_folder
 from flexray.core.messages import Record
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
 from helpers.fast_hydra import remember
 from helpers.jobs import SHAPES, Compose, Run, WriteBundle, save_bundle
+from helpers.refusals import of_choices
 from helpers.small import SMALL
 
 
@@ -71,21 +70,10 @@ def compose_job() -> Compose:
 
     folder, parser = config_folder(), OverridesParser.create()
 
-    @functools.cache
-    def composed(*groups: str) -> bytes:
-        register()
-        with hydra.initialize_config_dir(str(folder), version_base="1.3"):
-            cfg = hydra.compose("config", ["cluster=inline", "dtype=float64", *groups], return_hydra_config=True)
-        choices = dict(cfg.hydra.runtime.choices)
-        OmegaConf.set_struct(cfg, False)
-        del cfg["hydra"]
-        OmegaConf.set_struct(cfg, True)
-        return pickle.dumps((cfg, choices), protocol=5)
-
     def compose(*overrides: str, **replaced: Any) -> Job:
         parsed = parser.parse_overrides(list(overrides))
         groups = [o.input_line for o in parsed if (folder / o.key_or_group).is_dir()]
-        cfg, choices = pickle.loads(composed(*groups))
+        cfg, choices = pickle.loads(of_choices("cluster=inline", "dtype=float64", *groups))
         for o in parsed:
             if not (folder / o.key_or_group).is_dir():
                 OmegaConf.update(cfg, o.key_or_group, o.value(), force_add=o.is_add() or o.is_force_add())
