@@ -116,6 +116,13 @@ def importing(modules: set[str], paths: Iterable[Path]) -> dict[str, set[str]]:
     return {path: names for path, names in found.items() if names}
 
 
+def test_torch_is_not_imported_where_commands_open_quickly() -> None:
+    light = [path for path in FILES if within(path, ("core", "report", "traces"))]
+    assert not [
+        ids(path) for path in light if {name.split(".")[0] for name in imports(path)} & {"torch", "torchvision"}
+    ]
+
+
 def test_ray_is_imported_in_its_room_only() -> None:
     assert not importing({"ray"}, [path for path in FILES if not within(path, ("engine/hosts/ray",))])
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-import torch
 
 
 def derive(seed: int, *path: int | str) -> int:
@@ -22,11 +21,3 @@ def derive(seed: int, *path: int | str) -> int:
 def generator(seed: int, *path: int | str) -> np.random.Generator:
     """Return a NumPy generator for the stream named by ``path``."""
     return np.random.Generator(np.random.PCG64(derive(seed, *path)))
-
-
-def seed_torch(seed: int, *path: int | str) -> None:
-    """Point torch's global generators (initial weights, dropout) at the stream named by ``path``."""
-    number = derive(seed, *path)
-    torch.default_generator.manual_seed(number)
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.manual_seed(number)

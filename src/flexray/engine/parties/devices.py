@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from flexray.core.errors import ResourceError
 from flexray.core.messages import FloatArray
+from flexray.core.seeds import derive
 
 DEVICES = AUTO, CPU, CUDA = "auto", "cpu", "cuda"
 PRECISIONS = FP32, TF32, BF16 = "fp32", "tf32", "bf16"
@@ -160,3 +161,11 @@ def synchronize() -> None:
     """Wait until the GPU is idle, so that a clock can be read."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
+
+
+def seed_torch(seed: int, *path: int | str) -> None:
+    """Point torch's global generators (initial weights, dropout) at the stream named by ``path``."""
+    number = derive(seed, *path)
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed(number)

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from flexray.core.errors import ConfigError, DataError, ParticipantError, blame
 from flexray.core.messages import FloatArray, Order, Report, Saved, State
-from flexray.core.seeds import seed_torch
 from flexray.data.ahead import ReadsAhead, expect
 from flexray.data.base import SPLITS, IdArray, Split
 from flexray.data.batches import Batch, BatchStream
+from flexray.engine.parties.devices import seed_torch
 from flexray.engine.parties.pace import paced
 from flexray.engine.parties.phi import Phi
 from flexray.engine.parties.spec import ParticipantSpec, Shared, check_model

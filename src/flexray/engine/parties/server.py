@@ -27,9 +27,9 @@ from flexray.core.messages import (
     State,
     Turn,
 )
-from flexray.core.seeds import seed_torch
 from flexray.data.base import Split
 from flexray.data.batches import BatchStream
+from flexray.engine.parties.devices import seed_torch
 from flexray.engine.parties.pace import paced
 from flexray.engine.parties.spec import Shared, check_model
 from flexray.engine.parties.state import digest, fitting, get_state, load, save, set_state, with_more

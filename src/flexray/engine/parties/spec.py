@@ -19,11 +19,10 @@ from torch import Tensor, nn
 from flexray.core.errors import ConfigError, blame
 from flexray.core.links import PLAIN, Wire
 from flexray.core.messages import SERVER, SERVER_INDEX, FloatArray, LabelsAt
-from flexray.core.seeds import seed_torch
 from flexray.data.base import Dataset, Outline
 from flexray.data.batches import BatchStream
 from flexray.data.outlines import check_classes, load_labels
-from flexray.engine.parties.devices import ON_CPU, Compute
+from flexray.engine.parties.devices import ON_CPU, Compute, seed_torch
 from flexray.models import ModuleFactory, build_module
 from flexray.optimizers import LocalOptimizer
 
