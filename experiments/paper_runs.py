@@ -178,8 +178,9 @@ def run_all(cells: Sequence[Cell], jobs: int) -> dict[Path, str]:
 @contextlib.contextmanager
 def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Yield processes that end with this one, and stop their runs early if this one is asked to end."""
-    spawn = multiprocessing.get_context("spawn")
-    stopping = spawn.Event()
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["flexray.run.execution"])  # imports torch, once for all
+    stopping = processes.Event()
 
     def stop(number: int, frame: FrameType | None) -> None:
         again = stopping.is_set()
@@ -189,7 +190,7 @@ def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    pool = ProcessPoolExecutor(jobs, spawn, _begin_worker, (stopping,))
+    pool = ProcessPoolExecutor(jobs, processes, _begin_worker, (stopping,))
     try:
         yield pool
     except BaseException:

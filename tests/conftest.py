@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,12 +23,19 @@ from helpers.fast_hydra import remember
 from helpers.jobs import SHAPES, Compose, Run, WriteBundle, save_bundle
 from helpers.refusals import of_choices
 from helpers.small import SMALL
+from helpers.typed import ADDRESS, start_server
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add how long tests of made-up input go on: ``--fuzz-examples=5000 --fuzz-seed=1`` for more than every day."""
     parser.addoption("--fuzz-examples", type=int, default=None, help="examples of each test in tests/fuzz")
     parser.addoption("--fuzz-seed", type=int, default=0, help="which ones; the same seed makes the same ones")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start one server for the typed commands of all workers, which loads while they collect."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        os.environ[ADDRESS] = start_server()
 
 
 @pytest.fixture(scope="session", autouse=True)

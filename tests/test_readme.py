@@ -24,13 +24,16 @@ DEPENDENT = re.compile(r"predict|replay|resume|report|^python my_")
 SHELL = [text.splitlines() for kind, text in BLOCKS if kind == "bash"]
 UNITS = [unit for lines in SHELL for unit in ([lines] if DEPENDENT.search("".join(lines)) else [[x] for x in lines])]
 """Commands that are tested together: a prediction, a replay and the like need the run before them."""
-FEW = ("dataset.synthetic_train=128", "dataset.synthetic_test=64")
+FEW = ("dataset.batch_size=20", "rounds=2")
 SHORTER = {
-    "+experiment=digits_compared": ("max_time=600", "seed=1"),
-    "algo=flex,sync_min,sync_max,pbcd,vafl,adaptive": ("rounds=4",),
-    "dataset=modelnet40": (*FEW, "dataset.views=4"),
-    "dataset=imagenet100": ("dataset.synthetic_train=400", "dataset.synthetic_test=100"),
-    "dataset=mosei": ("dataset.standin.train=100", "dataset.standin.test=50"),
+    "+experiment=digits_compared": ("max_time=240", "seed=1"),
+    "dataset=modelnet40": (*FEW, "dataset.synthetic_train=40", "dataset.synthetic_test=40", "dataset.views=4"),
+    "dataset=imagenet100": (*FEW, "dataset.synthetic_train=100", "dataset.synthetic_test=100"),
+    "dataset=mosei": (*FEW, "dataset.standin.train=40", "dataset.standin.test=20"),
+    "rounds=20": ("rounds=4",),
+    "rounds=40": ("rounds=4",),
+    "epochs=5": ("rounds=4",),
+    "flexray.report": ("--formats", "svg", "--axes", "time"),
 }
 """What is added to a command that would compute for long."""
 MODULES = [text for kind, text in BLOCKS if kind == "python"]

@@ -6,7 +6,6 @@ import os
 import select
 import shlex
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +16,8 @@ sys.path.insert(0, str(ROOT / "experiments"))
 
 import paper  # noqa: E402
 import paper_runs  # noqa: E402
+
+from helpers.typed import Typed  # noqa: E402
 
 SEEDS = ["707412115", "1928644128", "16910772", "1263880818", "1445547577"]
 CASES = [(n, d) for n, e in paper.ENTRIES.items() for s in ("small", "paper") for d in e.datasets[s]]
@@ -146,19 +147,15 @@ def test_mistakes_end_in_one_line(word: str, told: str, tmp_path: Path, capsys: 
     assert said.count("\n") == 1
 
 
-def command(folder: Path, *words: str) -> subprocess.Popen[str]:
+def command(folder: Path, *words: str) -> Typed:
     """Start the command, with two runs, in a process of its own."""
     words = ("table4", "--only", "digits", "--out", "out", "seed=1", "timeout=20", *words)
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "experiments" / "paper.py"), *words], cwd=folder, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    return Typed([str(ROOT / "experiments" / "paper.py"), *words], folder)
 
 
 def test_a_value_that_the_runs_refuse_ends_in_one_line(tmp_path: Path) -> None:
-    with command(tmp_path, "epochs=-1") as process:
-        assert process.communicate(timeout=120) == ("", "flexray: epochs: expected a positive number, got -1\n")
-    assert process.returncode == 2
+    refusal = "flexray: epochs: expected a positive number, got -1\n"
+    assert command(tmp_path, "epochs=-1").end() == (2, "", refusal)
 
 
 def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,16 +187,16 @@ def test_no_worker_outlives_the_command(number: signal.Signals, tmp_path: Path) 
     (tmp_path / "telling.py").write_text(TELLING, encoding="utf-8")
     os.mkfifo(tmp_path / "begun")
     begun = os.open(tmp_path / "begun", os.O_RDWR)
-    with command(tmp_path, "model._target_=telling.Telling", "~model.hidden", "epochs=1000000") as process:
-        told, _, _ = select.select([begun], [], [], 60)
-        process.send_signal(number if told else signal.SIGKILL)
-        out, said = process.communicate(timeout=60)
+    process = command(tmp_path, "model._target_=telling.Telling", "~model.hidden", "epochs=1000000")
+    told, _, _ = select.select([begun], [], [], 60)
+    process.send_signal(number if told else signal.SIGKILL)
+    status, out, said = process.end(60)
     os.close(begun)
     assert told, said
     if number == signal.SIGKILL:
-        assert process.returncode == -number
+        assert status == -number
     else:
-        assert (process.returncode, out) == (130, "")
+        assert (status, out) == (130, "")
         assert said == "flexray: interrupted; the same command does what is missing\n"
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ from flexray.engine.parties.phi import split_linear
 from flexray.models import LSTM, MLP, Bert, build_module
 from helpers.jobs import Compose, Run
 from helpers.sentiment_files import bert
+from helpers.typed import typed
 
 
 @pytest.fixture(scope="session")
@@ -201,5 +200,5 @@ def test_transformers_is_imported_by_those_only_who_need_it(dataset: str, heavy:
     options = ["dataset.standin={train:20,val:0,test:5,steps:6,video:5,audio:4}", "dataset.batch_size=10"]
     command = [f"dataset={dataset}", "rounds=1", "cluster=inline", f"hydra.run.dir={tmp_path}", "progress=false"]
     command += options if dataset == "mosei" else []
-    done = subprocess.run([sys.executable, "-c", SPIES, *command], capture_output=True, text=True, timeout=100)
-    assert f"HEAVY 0 {heavy}" in done.stdout, done.stdout + done.stderr
+    _, said = typed(["-c", SPIES, *command], tmp_path)
+    assert f"HEAVY 0 {heavy}" in said

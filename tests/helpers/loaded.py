@@ -1,0 +1,31 @@
+"""What commands import and compose before they do anything, in a process whose children they are."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import redirect_stdout
+from importlib import import_module
+from io import StringIO
+
+import pytest
+import torch
+
+from flexray.run.command import run_command
+from helpers.fast_hydra import remember
+
+MODULES = (
+    "torch._dynamo", "pandas", "matplotlib.pyplot", "plotly.graph_objects", "sklearn.datasets", "sklearn.utils",
+    "pyarrow.parquet", "psutil", "ray", "xml.etree.ElementTree",
+    "flexray.config.job", "flexray.run.execution", "flexray.run.watch.chosen", "flexray.predict", "flexray.report.cli",
+    "flexray.data.digits", "flexray.engine.hosts.inline", "flexray.cluster.cli", "flexray.traces.cli",
+)  # fmt: skip
+
+for name in MODULES:
+    import_module(name)
+torch.set_num_threads(1)
+remember(pytest.MonkeyPatch())
+with redirect_stdout(StringIO()):
+    for algo in ("flex", "adaptive", "vafl"):
+        assert run_command(["--cfg", "job", "cluster=inline", f"algo={algo}"]) == 0
+gc.collect()
+gc.freeze()
