@@ -112,8 +112,15 @@ def _once(words: Sequence[str]) -> list[str]:
 
 def tuned(dataset: str, has: Sequence[str]) -> list[str]:
     """Return the overrides that ``tuned.yaml`` has for a cell."""
-    rules = yaml.safe_load(TUNED.read_text(encoding="utf-8")).get(dataset, [])
+    rules = _rules().get(dataset, [])
     return [word for rule in rules if set(rule.get("when", [])) <= set(has) for word in rule["set"]]
+
+
+@cache
+def _rules() -> dict[str, list[dict[str, Any]]]:
+    """Return what ``tuned.yaml`` sets, by dataset."""
+    rules: dict[str, list[dict[str, Any]]] = yaml.safe_load(TUNED.read_text(encoding="utf-8"))
+    return rules
 
 
 @cache

@@ -6,15 +6,14 @@ import copy
 import functools
 import pickle
 from collections.abc import Hashable
-from pathlib import Path
 from typing import Any
 
-import omegaconf.base
+import omegaconf
 import pytest
+import yaml
 from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import CachingConfigRepository, IConfigRepository
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository, IConfigRepository
 from hydra._internal.defaults_list import DefaultsList
 from hydra._internal.hydra import Hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -45,6 +44,26 @@ def remember(patch: pytest.MonkeyPatch) -> None:
     _remember_overrides(patch)
     _remember_lists(patch)
     _remember_files(patch)
+    patch.setattr(omegaconf.base.Metadata, "__deepcopy__", _copy_metadata, raising=False)
+    if hasattr(yaml, "CDumper"):
+        patch.setattr(omegaconf.omegaconf, "get_omega_conf_dumper", fast_dumper)
+
+
+def _copy_metadata(metadata: Any, memo: dict[int, Any]) -> Any:
+    """Copy what is said of a node; all of it but two mappings is immutable."""
+    copied = copy.copy(metadata)
+    copied.flags = dict(metadata.flags) if metadata.flags else {}
+    copied.resolver_cache = copy.deepcopy(metadata.resolver_cache, memo)
+    return copied
+
+
+@functools.cache
+def fast_dumper() -> Any:
+    """Return what writes the same YAML in C; ``tests/config/test_written_yaml.py`` compares the two."""
+    slow = omegaconf._utils.get_omega_conf_dumper()
+    fast = type("FastDumper", (yaml.CDumper,), {})
+    fast.add_representer(str, slow.str_representer)
+    return fast
 
 
 def _look_at(repo: CachingConfigRepository, delegate: IConfigRepository) -> None:
@@ -90,17 +109,27 @@ def _with(found: DefaultsList, others: list[Override]) -> DefaultsList:
 
 
 def _remember_files(patch: pytest.MonkeyPatch) -> None:
-    load = FileConfigSource.load_config
+    find, load = ConfigRepository._find_object_source, ConfigRepository.load_config
+    found: dict[Hashable, int | None] = {}
     loaded: dict[Hashable, bytes] = {}
 
-    def load_once(source: FileConfigSource, config_path: str) -> Any:
-        path = Path(source.path, source._normalize_file_name(config_path))
-        if not path.is_file():
-            return load(source, config_path)
-        key = (source.provider, path, path.stat().st_mtime_ns)
-        if key not in loaded:
-            loaded[key] = pickle.dumps(load(source, config_path), protocol=5)
-        return pickle.loads(loaded[key])
+    def find_once(repo: ConfigRepository, config_path: str, object_type: Any) -> Any:
+        sources = sources_of(repo)
+        if sources is None:
+            return find(repo, config_path, object_type)
+        key = (sources, config_path, object_type)
+        if key not in found:
+            source = find(repo, config_path, object_type)
+            found[key] = None if source is None else repo.sources.index(source)
+        return None if found[key] is None else repo.sources[found[key]]
+
+    def load_once(repo: ConfigRepository, config_path: str) -> Any:
+        sources = sources_of(repo)
+        if sources is None:
+            return load(repo, config_path)
+        if (sources, config_path) not in loaded:
+            loaded[sources, config_path] = pickle.dumps(load(repo, config_path), protocol=5)
+        return pickle.loads(loaded[sources, config_path])
 
     compose = ConfigLoaderImpl._compose_config_from_defaults_list
     known: dict[Hashable, bytes] = {}
@@ -114,5 +143,6 @@ def _remember_files(patch: pytest.MonkeyPatch) -> None:
             known[key] = pickle.dumps(compose(loader, defaults, repo), protocol=5)
         return pickle.loads(known[key])
 
-    patch.setattr(FileConfigSource, "load_config", load_once)
+    patch.setattr(ConfigRepository, "_find_object_source", find_once)
+    patch.setattr(ConfigRepository, "load_config", load_once)
     patch.setattr(ConfigLoaderImpl, "_compose_config_from_defaults_list", compose_once)
