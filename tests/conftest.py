@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +22,15 @@ from flexray.config.schema import config_folder
 from flexray.core.messages import Record
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.run.command import run_command
 from helpers.fast_hydra import remember
 from helpers.jobs import SHAPES, Compose, Run, WriteBundle, save_bundle
 from helpers.refusals import of_choices
 from helpers.small import SMALL
 from helpers.typed import ADDRESS, start_server
+
+LEAST_MEMORY_BYTES = 4 << 30
+"""From there on temporary folders may be in memory, where thousands of small files are quick."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,7 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start one server for the typed commands of all workers, which loads while they collect."""
+    """Keep temporary folders in memory, and start one server for the typed commands of all workers, if there are any.
+
+    The server loads while the workers collect.
+    """
+    memory = Path("/dev/shm")
+    if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > LEAST_MEMORY_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         os.environ[ADDRESS] = start_server()
 
@@ -98,6 +111,22 @@ def run_inline() -> Run:
     def run(job: Job) -> list[Record]:
         with borrowed_torch():
             return list(make_driver(job.experiment, InProcess(), job.cluster.placement).run())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function from the words of a run in this process to its folder, which several tests read."""
+    home, done = tmp_path_factory.mktemp("once"), dict[tuple[str, ...], Path]()
+
+    def run(*words: str) -> Path:
+        if words not in done:
+            folder = home / str(len(done))
+            with redirect_stdout(StringIO()):
+                assert run_command([*words, f"hydra.run.dir={folder}"]) == 0
+            done[words] = folder
+        return done[words]
 
     return run
 

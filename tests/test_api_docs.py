@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from helpers.typed import Typed
+
 ABSENT = ("mlflow", "wandb", "embreex", "joblib")
 """Of the optional dependencies."""
 SCRIPT = f"""
-import sys
+import sys, warnings
+warnings.filterwarnings("error", category=UserWarning, module="pdoc")
 sys.modules.update(dict.fromkeys({ABSENT}))  # an import of them fails
-sys.argv[1:] = ["flexray", "--docformat", "google", "--no-show-source", "-o", sys.argv[1]]
+sys.argv[1:] = ["flexray", "--docformat", "google", "--no-show-source", "--no-search", "-o", sys.argv[1]]
 from pdoc.__main__ import cli
 cli()
 """
@@ -24,9 +25,8 @@ cli()
 
 @pytest.mark.slow
 def test_the_docstrings_of_the_whole_package_render(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error::UserWarning:pdoc", "-c", SCRIPT, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2000:]
+    status, _, err = Typed(["-c", SCRIPT, str(tmp_path)], tmp_path).end(170)
+    assert (status, err) == (0, ""), err[-2000:]
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text("utf-8") for path in tmp_path.rglob("*.html")}
     assert {"flexray/algorithms/theory.html", "flexray/models.html", "flexray/engine/hosts/ray.html"} <= set(pages)
     for name, page in pages.items():

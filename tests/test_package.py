@@ -9,6 +9,21 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+SCRIPT = """
+import runpy, sys
+typed, statuses = sys.argv[1:], []
+for folder in ("as_module", "as_script"):  # python -m flexray.run, and what the console script does
+    sys.argv = ["flexray", *typed, f"hydra.run.dir={folder}"]
+    try:
+        if folder == "as_module":
+            runpy.run_module("flexray.run", run_name="__main__", alter_sys=True)
+        else:
+            from flexray.run.command import main
+            main()
+    except SystemExit as end:
+        statuses.append(end.code)
+print("exit statuses:", *statuses)
+"""
 
 
 def test_the_wheel_runs_from_another_folder(tmp_path: Path) -> None:
@@ -23,10 +38,9 @@ def test_the_wheel_runs_from_another_folder(tmp_path: Path) -> None:
     assert "flexray = flexray.run.command:main" in entry_points
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    script = "import sys; from flexray.run.command import main; sys.argv[0] = 'flexray'; main()"
-    for start in (["-m", "flexray.run"], ["-c", script]):  # the module, and what the console script does
-        command = [sys.executable, *start, "cluster=inline", "rounds=2", "hydra.run.dir=out"]
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-        done = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert (elsewhere / "out" / "summary.json").is_file()
+    command = [sys.executable, "-c", SCRIPT, "cluster=inline", "rounds=2"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("exit statuses: 0 0\n"), done.stderr
+    for folder in ("as_module", "as_script"):
+        assert (elsewhere / folder / "summary.json").is_file()

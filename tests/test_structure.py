@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -168,16 +169,22 @@ def test_no_test_module_imports_another() -> None:
     assert not {path: names for path, names in found.items() if names}
 
 
-def choices() -> list[str]:
-    folder = config_folder()
-    return [f"{p.parent.name}={p.stem}" for p in sorted(folder.glob("*/*.yaml")) if p.parent.name != "hydra"]
+def choices() -> list[tuple[str, ...]]:
+    """Return the choices of the n-th file of every group together, and each experiment, which chooses of several."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(config_folder().glob("*/*.yaml")):
+        found.setdefault(path.parent.name, []).append(path.stem)
+    experiments = found.pop("experiment")
+    found.pop("hydra", None)
+    together = itertools.zip_longest(*([f"{group}={name}" for name in names] for group, names in found.items()))
+    return [*(tuple(filter(None, chosen)) for chosen in together), *((f"+experiment={name}",) for name in experiments)]
 
 
-@pytest.mark.parametrize("choice", choices())
-def test_every_choice_composes(choice: str) -> None:
+@pytest.mark.parametrize("chosen", choices(), ids=" ".join)
+def test_every_choice_composes(chosen: tuple[str, ...]) -> None:
     register()
     with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
-        assert hydra.compose("config", [f"+{choice}" if choice.startswith("experiment=") else choice])
+        assert hydra.compose("config", list(chosen))
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if ids(p) != "core/runfolder.py"], ids=ids)

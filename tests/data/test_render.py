@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from flexray.core.errors import DataError
 from flexray.data import render
 from flexray.data.off import read_off
 from flexray.data.raycast import HALF_WIDTH
+from helpers.typed import Typed
 
 CUBE = [list(corner) for corner in itertools.product((0, 1), repeat=3)]
 CUBE_FACES = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
@@ -301,7 +301,6 @@ def test_without_the_extra_its_name_is_told(tmp_path: Path) -> None:
         "u.find_spec = lambda name, *rest: None if name == 'embreex' else find(name, *rest)\n"
         "sys.exit(r.main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", program, str(tmp_path / "in"), "-o", str(tmp_path / "out")]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
-    assert ended.returncode == 2
-    assert ended.stderr == "flexray: embreex is not installed; rendering needs: pip install 'flexray[render]'\n"
+    command = ["-c", program, str(tmp_path / "in"), "-o", str(tmp_path / "out")]
+    refusal = "flexray: embreex is not installed; rendering needs: pip install 'flexray[render]'\n"
+    assert Typed(command, tmp_path).end() == (2, "", refusal)

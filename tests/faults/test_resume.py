@@ -8,9 +8,6 @@ import os
 import random
 import re
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,8 @@ from flexray.core.messages import Record, RoundRecord
 from flexray.report.folders import read_run
 from flexray.run.command import run_command
 from flexray.run.execution import Execution
+from helpers.processes import within
+from helpers.typed import Typed
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
 ABSENT = ("absence.probability={a:0.5,b:0.3}", "absence.above={c:0.3}", "speeds=trace", "model.dropout=0.1")
@@ -28,18 +27,22 @@ FILES = ("rounds.csv", "evals.csv", "timeline.json")
 Start = Callable[..., int]
 
 
+SMALL = (
+    "cluster=inline", "progress=false", "dataset=bundle", "dataset.batch_size=7", "rounds=30", "eval_every=4",
+    "target=0.3", "speeds=google_mean", "timeout=8",
+)  # fmt: skip
+
+
 @pytest.fixture
 def start(bundle: Path) -> Start:
     """Return a function that runs a small bundle in this process and returns the exit status."""
+    return lambda folder, *words: run_command([*SMALL, f"dataset.path={bundle}", f"hydra.run.dir={folder}", *words])
 
-    def run(folder: Path, *arguments: str) -> int:
-        return run_command([
-            "cluster=inline", "progress=false", "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=7",
-            "rounds=30", "eval_every=4", "target=0.3", "speeds=google_mean", "timeout=8", f"hydra.run.dir={folder}",
-            *arguments,
-        ])  # fmt: skip
 
-    return run
+@pytest.fixture
+def undisturbed(bundle: Path, run_once: Callable[..., Path]) -> Callable[..., Path]:
+    """Return a function from words to the folder of a whole run, which other tests may have needed before."""
+    return lambda *words: run_once(*SMALL, f"dataset.path={bundle}", *words)
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -76,10 +79,10 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_a_run_that_was_interrupted_goes_on_exactly(
-    algo: str, start: Start, interrupt_at: Callable[[int, int], None], tmp_path: Path,
+    algo: str, start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    assert start(tmp_path / "undisturbed", f"algo={algo}") == 0
+    expected = undisturbed(f"algo={algo}")
     draw = random.Random(f"interrupt {algo}")
     interrupt_at(draw.randrange(1, 16), draw.choice((signal.SIGINT, signal.SIGTERM)))
     assert start(tmp_path / "run", f"algo={algo}") == 1
@@ -90,57 +93,63 @@ def test_a_run_that_was_interrupted_goes_on_exactly(
     assert (reported.status, reported.length) == ("interrupted", summary(tmp_path / "run")["rounds"])
     interrupt_at(0, 0)
     assert run_command([f"resume={tmp_path / 'run'}"]) == 0
-    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+    assert_same(tmp_path / "run", expected)
 
 
 @pytest.mark.parametrize("number", [1, 3, 4, 11])
 @pytest.mark.parametrize("labels", ["all", "server"])
 @pytest.mark.parametrize("algo", ["flex", "adaptive"])
 def test_with_absent_parties_too(
-    algo: str, labels: str, number: int, start: Start, interrupt_at: Callable[[int, int], None], tmp_path: Path
+    algo: str,
+    labels: str,
+    number: int,
+    start: Start,
+    undisturbed: Callable[..., Path],
+    interrupt_at: Callable[[int, int], None],
+    tmp_path: Path,
 ) -> None:
     """What stands in for them is kept; some begin after it, some have only missed rounds by then."""
     words = (f"algo={algo}", f"labels_at={labels}", *ABSENT)
-    assert start(tmp_path / "undisturbed", *words) == 0
-    assert all(summary(tmp_path / "undisturbed")["absent_rounds"].values())
+    expected = undisturbed(*words)
+    assert all(summary(expected)["absent_rounds"].values())
     interrupt_at(number, signal.SIGINT)
     assert start(tmp_path / "run", *words, "checkpoint.every=2") == 1
     interrupt_at(0, 0)
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=20"]) == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 0
-    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+    assert_same(tmp_path / "run", expected)
 
 
-def test_more_rounds_may_be_wished(start: Start, tmp_path: Path) -> None:
+def test_more_rounds_may_be_wished(start: Start, undisturbed: Callable[..., Path], tmp_path: Path) -> None:
     assert start(tmp_path / "run", "rounds=7") == 0
-    assert start(tmp_path / "undisturbed") == 0
+    expected = undisturbed()
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=13"]) == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30", "checkpoint.every=2"]) == 0
-    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+    assert_same(tmp_path / "run", expected)
     assert run_command([f"resume={tmp_path / 'run'}"]) == 0
-    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+    assert_same(tmp_path / "run", expected)
     assert summary(tmp_path / "run")["resumed_from"] == 30
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_more_time_may_be_wished(algo: str, start: Start, tmp_path: Path) -> None:
+def test_more_time_may_be_wished(algo: str, start: Start, undisturbed: Callable[..., Path], tmp_path: Path) -> None:
     """Also time in which nobody gets done, and a party's turn that did not fit before."""
     words = (f"algo={algo}", "rounds=null", "speeds=google_mean", "network.t_comm={a:5,b:17,c:1}", "timeout=20")
-    assert start(tmp_path / "undisturbed", *words, "max_time=400") == 0
+    expected = undisturbed(*words, "max_time=400")
     assert start(tmp_path / "run", *words, "max_time=150") == 0
     for time_units in (151, 203, 290, 400):
         assert run_command([f"resume={tmp_path / 'run'}", f"max_time={time_units}"]) == 0
-    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+    assert_same(tmp_path / "run", expected)
 
 
-def test_checkpoints_may_be_at_any_address(start: Start, tmp_path: Path) -> None:
-    assert start(tmp_path / "undisturbed") == 0
+def test_checkpoints_may_be_at_any_address(start: Start, undisturbed: Callable[..., Path], tmp_path: Path) -> None:
+    expected = undisturbed()
     for name, place in (("far", "memory://flexray-test"), ("near", str(tmp_path / "elsewhere"))):
         assert start(tmp_path / name, "rounds=7", f"checkpoint.dir={place}") == 0
         assert not list((tmp_path / name / "checkpoints").glob("round-*"))
         again = [f"checkpoint.dir={place}"] if "://" in place else []  # an address has to be typed again
         assert run_command([f"resume={tmp_path / name}", "rounds=30", *again]) == 0
-        assert_same(tmp_path / name, tmp_path / "undisturbed")
+        assert_same(tmp_path / name, expected)
     assert len(list((tmp_path / "elsewhere").glob("near-*/round-*.json"))) == 2
 
 
@@ -157,7 +166,11 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_computed(
 
 
 def test_a_checkpoint_that_cannot_be_written_on_the_way_costs_nothing_but_itself(
-    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    undisturbed: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def on_a_full_disk(path: Path, content: bytes) -> None:
         path.write_bytes(content[:3])
@@ -165,7 +178,7 @@ def test_a_checkpoint_that_cannot_be_written_on_the_way_costs_nothing_but_itself
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         path.write_bytes(content)
 
-    assert start(tmp_path / "undisturbed") == 0
+    expected = undisturbed()
     monkeypatch.setattr("flexray.run.save.storage._write_through", on_a_full_disk)
     assert start(tmp_path / "run", "rounds=12", "checkpoint.every=4") == 0
     said = capsys.readouterr().out
@@ -174,14 +187,14 @@ def test_a_checkpoint_that_cannot_be_written_on_the_way_costs_nothing_but_itself
     left = sorted(path.name for path in (tmp_path / "run" / "checkpoints").glob("*.*"))
     assert left == ["round-4.json", "round-4.safetensors"]
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 0
-    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+    assert_same(tmp_path / "run", expected)
 
 
 @pytest.mark.parametrize("damage", ["torn", "edited", "gone", "json"])
 def test_the_checkpoint_before_a_damaged_one_is_used(
-    damage: str, start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    damage: str, start: Start, undisturbed: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert start(tmp_path / "undisturbed") == 0
+    expected = undisturbed()
     folder = tmp_path / "run"
     assert start(folder, "rounds=9", "checkpoint.every=4", "checkpoint.keep=3") == 0
     saved = folder / "checkpoints"
@@ -200,7 +213,7 @@ def test_the_checkpoint_before_a_damaged_one_is_used(
     said = capsys.readouterr().out
     assert "the checkpoint of round 9 is damaged and not used" in said
     assert "going on after round 8" in said
-    assert_same(folder, tmp_path / "undisturbed")
+    assert_same(folder, expected)
     assert not (saved / "round-12.safetensors.tmp").exists()
 
 
@@ -242,10 +255,10 @@ def test_no_folder_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_ones_own_classes_are_used_when_trusted(
-    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    start: Start, undisturbed: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mine = "+parties.b.model._target_=helpers.ray_models.Normalized"
-    assert start(tmp_path / "undisturbed", mine) == 0
+    expected = undisturbed(mine)
     assert start(tmp_path / "run", mine, "rounds=7") == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 2
     assert (
@@ -254,22 +267,24 @@ def test_ones_own_classes_are_used_when_trusted(
     )
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=15", mine]) == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30", "trust=true"]) == 0
-    assert_same(tmp_path / "run", tmp_path / "undisturbed")
+    assert_same(tmp_path / "run", expected)
 
 
-def test_sigkill_loses_nothing_but_time(bundle: Path, start: Start, tmp_path: Path) -> None:
-    assert start(tmp_path / "undisturbed", "rounds=200") == 0
+def test_sigkill_loses_nothing_but_time(
+    bundle: Path, start: Start, undisturbed: Callable[..., Path], tmp_path: Path
+) -> None:
+    expected = undisturbed("rounds=200")
     folder = tmp_path / "run"
     command = [
-        sys.executable, "-m", "flexray.run", "cluster=inline", "progress=false", "dataset=bundle",
+        "-m", "flexray.run", "cluster=inline", "progress=false", "dataset=bundle",
         f"dataset.path={bundle}", "dataset.batch_size=7", "rounds=200", "eval_every=4", "target=0.3",
         "speeds=google_mean", "timeout=8", f"hydra.run.dir={folder}", "checkpoint.every=3",
     ]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 60
-        while len(list(folder.glob("checkpoints/*.json"))) < 2 and time.monotonic() < deadline:
-            assert process.poll() is None
-        process.kill()
+    process = Typed(command, tmp_path)
+    assert within(60, lambda: process.poll() is not None or len(list(folder.glob("checkpoints/*.json"))) > 1)
+    assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    assert process.end()[0] == -signal.SIGKILL
     assert not (folder / "summary.json").exists()
     assert run_command([f"resume={folder}"]) == 0
-    assert_same(folder, tmp_path / "undisturbed")
+    assert_same(folder, expected)

@@ -11,7 +11,7 @@ from typing import Any
 import omegaconf
 import pytest
 import yaml
-from hydra._internal import config_loader_impl
+from hydra._internal import config_loader_impl, defaults_list
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository, IConfigRepository
 from hydra._internal.defaults_list import DefaultsList
@@ -99,6 +99,12 @@ def _remember_lists(patch: pytest.MonkeyPatch) -> None:
         return _with(known[key], others)
 
     patch.setattr(config_loader_impl, "create_defaults_list", create_once)
+    mapped = defaults_list._create_interpolation_map
+
+    def map_for_interpolations(overrides: Any, defaults: list[Any], self_added: bool) -> Any:
+        return mapped(overrides, defaults, self_added) if any(d.is_interpolation() for d in defaults) else None
+
+    patch.setattr(defaults_list, "_create_interpolation_map", map_for_interpolations)
 
 
 def _with(found: DefaultsList, others: list[Override]) -> DefaultsList:

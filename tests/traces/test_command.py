@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from flexray.traces.figures import figures
 from flexray.traces.reading import read_trace
 from helpers.trace_files import native, run, text
+from helpers.typed import Typed
 
 Captured = pytest.CaptureFixture[str]
 
@@ -92,12 +91,12 @@ def test_figures_that_contradict_each_other(tmp_path: Path, capsys: Captured) ->
 
 def test_the_program_itself(tmp_path: Path) -> None:
     path = text(tmp_path / "w.csv", "time,a\n0,0.1\n300,2\n")
-    command = [sys.executable, "-m", "flexray.traces", "import", "wide", str(path), "-o", str(tmp_path / "o.parquet")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith(f"flexray: {path}: line 3: machine 'a': 2 is above 1;")
-    assert done.stderr.count("\n") == 1
+    command = ["-m", "flexray.traces", "import", "wide", str(path), "-o", str(tmp_path / "o.parquet")]
+    status, out, err = Typed(command, tmp_path).end()
+    assert status == 2
+    assert out == ""
+    assert err.startswith(f"flexray: {path}: line 3: machine 'a': 2 is above 1;")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["", "import", "describe", "plot", "synthesize"])

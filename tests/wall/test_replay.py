@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,8 +56,8 @@ def test_a_run_that_was_stopped_is_repeated_as_far_as_it_came(run_folder: RunFol
 
 
 @pytest.fixture
-def refused(run_folder: RunFolder, bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    first = run_folder("first", "rounds=3")
+def refused(run_once: Callable[..., Path], bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    first = run_once(*SMALL, f"dataset.path={bundle}", "rounds=3")
 
     def run(old: str = "", new: str = "", *overrides: str) -> str:
         folder = tmp_path / "changed"
