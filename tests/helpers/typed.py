@@ -12,6 +12,8 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from flexray.engine.hosts.loopback import VARIABLE
+
 FORKS = multiprocessing.get_context("forkserver")
 TESTS = str(Path(__file__).parents[1])
 ADDRESS = "FLEXRAY_TESTS_FORK_SERVER"
@@ -43,14 +45,17 @@ class Typed:
         words: ``-m MODULE``, ``-c PROGRAM`` or the path of a script, and its arguments.
         folder: The folder it is typed in.
         own_group: Start a process group, to which signals can be sent.
+        said: The file that gets all output; None: :meth:`end` returns it.
     """
 
-    def __init__(self, words: Sequence[str], folder: Path, *, own_group: bool = False) -> None:
+    def __init__(
+        self, words: Sequence[str], folder: Path, *, own_group: bool = False, said: Path | None = None
+    ) -> None:
         if forkserver._forkserver._forkserver_address is None:
             use_server(os.environ[ADDRESS]) if ADDRESS in os.environ else start_server()
         (self._out, out), (self._err, err) = FORKS.Pipe(duplex=False), FORKS.Pipe(duplex=False)
         address = forkserver._forkserver._forkserver_address
-        self.process = FORKS.Process(target=_run, args=(list(words), str(folder), own_group, address, out, err))
+        self.process = FORKS.Process(target=_run, args=(list(words), str(folder), own_group, address, said, (out, err)))
         self.process.start()
         out.close()
         err.close()
@@ -97,14 +102,17 @@ def typed(words: Sequence[str], folder: Path, timeout_s: float = 170.0) -> tuple
     return status, out + err
 
 
-def _run(words: list[str], folder: str, own_group: bool, address: str, out: Connection, err: Connection) -> None:
-    for descriptor, pipe in enumerate((out, err), 1):
-        os.dup2(pipe.fileno(), descriptor)
+def _run(
+    words: list[str], folder: str, own_group: bool, address: str, said: Path | None, pipes: tuple[Connection, ...]
+) -> None:
+    for descriptor, pipe in enumerate(pipes, 1):
+        os.dup2(pipe.fileno() if said is None else os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
         pipe.close()
     if own_group:
         os.setsid()
     use_server(address)
-    os.environ.pop("HYDRA_FULL_ERROR", None)
+    for name in ("HYDRA_FULL_ERROR", VARIABLE):  # which commands in the tests' own process have set
+        os.environ.pop(name, None)
     os.chdir(folder)
     sys.path[:] = [path for path in sys.path if path != TESTS]
     kind, *arguments = words

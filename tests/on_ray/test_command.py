@@ -14,17 +14,15 @@ import pytest
 
 from flexray.run.command import run_command
 from helpers.processes import wait_for_address
+from helpers.typed import typed
 
 pytestmark = pytest.mark.ray
 
 FEW = ("cluster=packed", "cluster.parties_per_actor=2", "dataset.batch_size=256")
 
 
-def flexray(*arguments: str, cwd: Path, timeout: float = 150) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "flexray.run", *arguments],
-        cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False,
-    )  # fmt: skip
+def flexray(*arguments: str, cwd: Path) -> tuple[int | None, str]:
+    return typed(["-m", "flexray.run", *arguments], cwd)
 
 
 def ray_processes() -> set[str]:
@@ -50,14 +48,14 @@ def short_folder() -> Iterator[Path]:
 
 @pytest.mark.usefixtures("_nothing_left")
 def test_the_default_run(tmp_path: Path) -> None:
-    done = flexray("hydra.run.dir=out", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    status, said = flexray("hydra.run.dir=out", cwd=tmp_path)
+    assert status == 0, said
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["final"]["test_top1"] >= 0.96
     assert summary["time_to_target"] is not None
     assert summary["cluster"]["kind"] == "local"
     assert len(summary["cluster"]["hosts"]) == 5
-    assert "round 500" in done.stdout
+    assert "round 500" in said
     assert summary["wall_s"] < 120  # a generous multiple of what an idle machine needs
 
 
@@ -66,9 +64,8 @@ def test_a_failing_model_exits_with_1_and_leaves_nothing_behind(tmp_path: Path) 
     (tmp_path / "mine.py").write_text(
         "import torch\n\nclass Net(torch.nn.Linear):\n    def forward(self, x):\n        raise KeyError('lost')\n"
     )
-    done = flexray("model._target_=mine.Net", "hydra.run.dir=out", *FEW, cwd=tmp_path)
-    assert done.returncode == 1
-    told = done.stdout + done.stderr
+    status, told = flexray("model._target_=mine.Net", "hydra.run.dir=out", *FEW, cwd=tmp_path)
+    assert status == 1
     assert told.count("Traceback (most recent call last)") == 1, told
     assert "flexray: upper_left failed in a first forward pass: KeyError: 'lost'" in told
 
@@ -105,6 +102,6 @@ def test_a_running_cluster_is_joined_with_its_token_only(tmp_path: Path, short_f
 
 
 def test_no_cluster_to_join_is_said_in_one_line(tmp_path: Path) -> None:
-    done = flexray("cluster=ray", "cluster.address=127.0.0.1:1", "hydra.run.dir=out", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "flexray: cluster.address: cannot use Ray at '127.0.0.1:1'" in done.stdout + done.stderr
+    status, said = flexray("cluster=ray", "cluster.address=127.0.0.1:1", "hydra.run.dir=out", cwd=tmp_path)
+    assert status == 2
+    assert "flexray: cluster.address: cannot use Ray at '127.0.0.1:1'" in said

@@ -9,32 +9,26 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
 import pytest
 
-from flexray.engine.hosts.loopback import VARIABLE
 from flexray.run.command import run_command
 from helpers.processes import descendants, is_alive, within
+from helpers.typed import Typed, typed
 
 pytestmark = pytest.mark.ray
 
-COMMAND = (sys.executable, "-m", "flexray.run", "progress=false", "cluster=packed", "cluster.parties_per_actor=2")
+COMMAND = ("-m", "flexray.run", "progress=false", "cluster=packed", "cluster.parties_per_actor=2")
 LONG = ("hydra.run.dir=out", "epochs=1000", "stop_at_target=false", "checkpoint.every=10")
 FILES = ("rounds.csv", "evals.csv", "timeline.json")
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, *arguments: str) -> Typed:
     """Start a command, wait until it has written two checkpoints."""
-    environment = {key: value for key, value in os.environ.items() if key != VARIABLE}
-    with (folder / "said.txt").open("w") as said:
-        process = subprocess.Popen(
-            [*COMMAND, *arguments], cwd=folder, env=environment, stdout=said, stderr=said, start_new_session=True
-        )
+    process = Typed([*COMMAND, *arguments], folder, own_group=True, said=folder / "said.txt")
     saved = folder / "out" / "checkpoints"
     assert within(100, lambda: process.poll() is not None or len(list(saved.glob("*.json"))) > 1)
     return process
@@ -67,16 +61,16 @@ def test_a_command_listens_on_loopback_only_and_leaves_no_process_and_no_folder(
     if ends == "twice":  # or it might end before it is asked once more
         os.kill(next(pid for pid, args in family.items() if "DriverActor" in args), signal.SIGSTOP)
     if ends == "kill":
-        process.kill()
+        process.send_signal(signal.SIGKILL)
     elif ends == "interrupt":
         os.killpg(process.pid, signal.SIGINT)
     else:
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         assert within(30, lambda: "once more ends at once" in output.read_text())
         os.killpg(process.pid, signal.SIGINT)
-    process.wait(timeout=90)
+    status, *_ = process.end(90)
     said = output.read_text()
-    assert process.returncode == {"interrupt": 1, "twice": 130, "kill": -signal.SIGKILL}[ends], said
+    assert status == {"interrupt": 1, "twice": 130, "kill": -signal.SIGKILL}[ends], said
     assert within(10, lambda: not any(map(is_alive, family)) and not Path(home).exists())
     if ends == "interrupt":
         assert "interrupted; go on with: python -m flexray.run resume=" in said
@@ -92,12 +86,12 @@ def test_after_sigkill_of_everything_nothing_is_left_and_the_run_goes_on_exactly
     assert sum("gcs_server" in args or "raylet/raylet" in args for args in family.values()) == 2
     for pid in family:
         os.kill(pid, signal.SIGKILL)
-    process.wait()
+    process.end()
     assert within(10, lambda: not any(map(is_alive, family)) and not Path(home).exists())
     last = max(int(path.stem.removeprefix("round-")) for path in (tmp_path / "out" / "checkpoints").glob("*.json"))
     limits = (f"rounds={last + 15}", "epochs=null")
-    done = subprocess.run([*COMMAND, "resume=out", *limits], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    status, told = typed([*COMMAND, "resume=out", *limits], tmp_path)
+    assert status == 0, told
     undisturbed = (*LONG[2:], "cluster=inline", f"hydra.run.dir={tmp_path / 'undisturbed'}")
     assert run_command(["progress=false", *undisturbed, *limits]) == 0
     summaries = [json.loads((tmp_path / d / "summary.json").read_text()) for d in ("out", "undisturbed")]
