@@ -7,7 +7,7 @@ import os
 import runpy
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -46,16 +46,24 @@ class Typed:
         folder: The folder it is typed in.
         own_group: Start a process group, to which signals can be sent.
         said: The file that gets all output; None: :meth:`end` returns it.
+        environment: All its variables; None: those of this process when it typed its first command.
     """
 
     def __init__(
-        self, words: Sequence[str], folder: Path, *, own_group: bool = False, said: Path | None = None
+        self,
+        words: Sequence[str],
+        folder: Path,
+        *,
+        own_group: bool = False,
+        said: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         if forkserver._forkserver._forkserver_address is None:
             use_server(os.environ[ADDRESS]) if ADDRESS in os.environ else start_server()
         (self._out, out), (self._err, err) = FORKS.Pipe(duplex=False), FORKS.Pipe(duplex=False)
         address = forkserver._forkserver._forkserver_address
-        self.process = FORKS.Process(target=_run, args=(list(words), str(folder), own_group, address, said, (out, err)))
+        asked = (list(words), str(folder), own_group, address, said, environment, (out, err))
+        self.process = FORKS.Process(target=_run, args=asked)
         self.process.start()
         out.close()
         err.close()
@@ -103,7 +111,13 @@ def typed(words: Sequence[str], folder: Path, timeout_s: float = 170.0) -> tuple
 
 
 def _run(
-    words: list[str], folder: str, own_group: bool, address: str, said: Path | None, pipes: tuple[Connection, ...]
+    words: list[str],
+    folder: str,
+    own_group: bool,
+    address: str,
+    said: Path | None,
+    environment: Mapping[str, str] | None,
+    pipes: tuple[Connection, ...],
 ) -> None:
     for descriptor, pipe in enumerate(pipes, 1):
         os.dup2(pipe.fileno() if said is None else os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
@@ -111,6 +125,9 @@ def _run(
     if own_group:
         os.setsid()
     use_server(address)
+    if environment is not None:
+        os.environ.clear()
+        os.environ.update(environment)
     for name in ("HYDRA_FULL_ERROR", VARIABLE):  # which commands in the tests' own process have set
         os.environ.pop(name, None)
     os.chdir(folder)

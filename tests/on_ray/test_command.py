@@ -14,7 +14,7 @@ import pytest
 
 from flexray.run.command import run_command
 from helpers.processes import wait_for_address
-from helpers.typed import typed
+from helpers.typed import Typed, typed
 
 pytestmark = pytest.mark.ray
 
@@ -78,20 +78,16 @@ def test_a_running_cluster_is_joined_with_its_token_only(tmp_path: Path, short_f
     head = subprocess.Popen(start, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
     try:
         address = wait_for_address(head, short_folder)
-        command = [sys.executable, "-m", "flexray.run", "cluster=ray", f"cluster.address={address}", "rounds=3",
+        command = ["-m", "flexray.run", "cluster=ray", f"cluster.address={address}", "rounds=3",
                    "cluster.parties_per_actor=2", "hydra.run.dir=out", "dataset.batch_size=256"]  # fmt: skip
-        wrong = subprocess.run(
-            command, cwd=tmp_path, env={**environment, "RAY_AUTH_TOKEN": "w" * 40}, capture_output=True, text=True,
-            timeout=60, check=False,
-        )  # fmt: skip
-        assert wrong.returncode == 2
-        assert wrong.stderr.startswith(f"flexray: cluster.address: cannot use Ray at '{address}': it does not take the")
-        assert wrong.stderr.count("\n") == 1
-        assert len(wrong.stdout.splitlines()) == 1  # what is run
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        wrong = {**environment, "RAY_AUTH_TOKEN": "w" * 40}
+        status, out, err = Typed(command, tmp_path, environment=wrong).end(60)
+        assert status == 2
+        assert err.startswith(f"flexray: cluster.address: cannot use Ray at '{address}': it does not take the")
+        assert err.count("\n") == 1
+        assert len(out.splitlines()) == 1  # what is run
+        status, *said = Typed(command, tmp_path, environment=environment).end(120)
+        assert status == 0, said
         inline = ["cluster=inline", "rounds=3", f"hydra.run.dir={tmp_path / 'inline'}", "dataset.batch_size=256"]
         assert run_command(inline) == 0
         digests = [json.loads((tmp_path / d / "summary.json").read_text())["model_digest"] for d in ("out", "inline")]

@@ -22,6 +22,7 @@ import pytest
 
 from flexray.run.command import run_command
 from helpers.processes import descendants, wait_for_address, within
+from helpers.typed import Typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(500)]
 
@@ -33,7 +34,7 @@ HEAD, NODE, CHECK, HERE, SUBMIT = (shlex.split(line, comments=True) for line in 
 LONG = ("rounds=300", "epochs=null", "progress=false", "eval_every=100",
        "dataset.batch_size=128", "checkpoint.every=10", "checkpoint.recover_every=10")  # fmt: skip
 PLACED = re.compile(r"placed on (.*)")
-Lose = Callable[..., tuple[int, str]]
+Lose = Callable[..., tuple[int | None, str]]
 SMALL = ("rounds=2", "dataset.batch_size=256", "model._target_=own.Net")
 
 
@@ -63,7 +64,14 @@ class Nodes:
                "--address=http://127.0.0.1:8265": f"--address={self.dashboard}"}  # fmt: skip
         return [own.get(word, word) for word in words]
 
-    def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    def type(self, words: Sequence[str], cwd: Path, said: Path | None = None) -> Typed:
+        """Start what follows ``python``."""
+        assert words[0] == sys.executable
+        return Typed(words[1:], cwd, said=said, environment=self.environment)
+
+    def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[Any]:
+        if command[0] == sys.executable:
+            return subprocess.CompletedProcess(command, *self.type(command, cwd).end(400))
         return subprocess.run(
             command, cwd=cwd, env=self.environment, capture_output=True, text=True, timeout=400, check=False
         )
@@ -184,18 +192,18 @@ def test_an_ended_command_leaves_nothing_in_a_cluster_of_others(ends: str, nodes
     command = [*nodes.here(HERE), *LONG, "rounds=100000", "hydra.run.dir=out"]
     if ends == "error":
         command.append("model._target_=own.Net")
-    with said.open("w") as file:
-        process = subprocess.Popen(command, cwd=tmp_path, env=nodes.environment, stdout=file, stderr=file)
+    process = nodes.type(command, tmp_path, said)
     assert within(60, lambda: process.poll() is not None or list(saved.glob("*.json")))
     if ends == "kill":
-        process.kill()
+        process.send_signal(signal.SIGKILL)
     if ends == "twice":  # the driver answers no more, or the run might end before it is asked once more
         family = {pid: args for node in nodes.started for pid, args in descendants(node.pid).items()}
         os.kill(next(pid for pid, args in family.items() if "DriverActor" in args), signal.SIGSTOP)
         process.send_signal(signal.SIGINT)
         assert within(30, lambda: "once more ends at once" in said.read_text())
         process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == {"error": 1, "twice": 130, "kill": -signal.SIGKILL}[ends], said.read_text()
+    status, *_ = process.end(60)
+    assert status == {"error": 1, "twice": 130, "kill": -signal.SIGKILL}[ends], said.read_text()
     assert left_in(nodes) == "nothing"
 
 
@@ -211,14 +219,13 @@ def lose(nodes: Nodes, tmp_path: Path) -> Iterator[Lose]:
             process.kill()
         third.wait()
 
-    def run(*overrides: str) -> tuple[int, str]:
+    def run(*overrides: str) -> tuple[int | None, str]:
         command = [*nodes.here(HERE), *LONG, "hydra.run.dir=out", *overrides]
-        with (tmp_path / "said.txt").open("w") as said:
-            process = subprocess.Popen(command, cwd=tmp_path, env=nodes.environment, stdout=said, stderr=said)
+        process = nodes.type(command, tmp_path, tmp_path / "said.txt")
         saved = tmp_path / "out" / "checkpoints"
         assert within(60, lambda: process.poll() is not None or list(saved.glob("*.json")))
         kill_node()
-        status = process.wait(timeout=100)
+        status, *_ = process.end(100)
         return status, (tmp_path / "out" / "run.log").read_text()
 
     yield run
