@@ -33,7 +33,7 @@ from flexray.engine.driver.experiment import Experiment, WallClock
 from flexray.engine.driver.limits import check_limits
 from flexray.engine.hosts.plan import ClusterPlan
 from flexray.engine.parties.devices import Compute
-from flexray.engine.parties.spec import ParticipantSpec, Shared
+from flexray.engine.parties.spec import STACKING, ParticipantSpec, Shared, Stacking
 from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 
@@ -99,7 +99,16 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall), algo, recording)
     absences = build_absences(config, outline.parties, seed, algorithm, recording.absences if recording else None)
     experiment = Experiment(
-        shared=_shared(config, data, outline, participants[-1], seed, absences, saved),
+        shared=_shared(
+            config,
+            data,
+            outline,
+            participants[-1],
+            seed,
+            absences,
+            saved,
+            in_turn=algorithm.takes_turns or wall is not None,
+        ),
         parties=participants[:-1],
         algorithm=algorithm,
         speeds=speeds,
@@ -158,9 +167,9 @@ def _full_path(key: str, path: Any, base_dir: Path) -> str:
 
 def _shared(
     config: Config, data: Dataset, outline: Outline, server: ParticipantSpec, seed: int, absences: Absences | None,
-    saved: SavedModel | None,
+    saved: SavedModel | None, in_turn: bool,
 ) -> Shared:  # fmt: skip
-    dtype = config["dtype"]
+    dtype, stack = config["dtype"], one_of("stack", config["stack"], STACKING)
     if dtype not in ("float32", "float64"):
         raise ConfigError(f"dtype: expected float32 or float64, got {dtype!r}")
     return Shared(
@@ -178,6 +187,7 @@ def _shared(
         labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
+        stack=cast(Stacking, "off" if in_turn else stack),
     )
 
 

@@ -91,13 +91,13 @@ class Driver(ABC):
             since: Go on from there instead of beginning.
         """
         self._saves = saves or self._saves
-        self._start()
+        stacked = self._start()
         limit = self._x.limits.in_rounds(self._epoch_rounds)
         done, sim_time = 0, 0.0
         if since is not None:
             self._restore(since)
             done, sim_time = since.round, since.sim_time
-        yield Started(self._x.names, limit, self._epoch_rounds)
+        yield Started(self._x.names, limit, self._epoch_rounds, stacked)
         for record in self._steps(limit):
             if isinstance(record, RoundRecord):
                 done, sim_time = record.round, record.sim_time
@@ -118,17 +118,19 @@ class Driver(ABC):
 
     # Set-up -----------------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def _start(self) -> int:
+        """Create and connect the participants; return the number of stacked parties."""
         x, place, create = self._x, self._placement, self._runtime.create
         groups = [[x.parties[k] for k in group] for group in place.groups]
         hosts = zip(place.group_hosts, groups, strict=True)
         self._runtime.get([create(host, PartyGroup, specs, x.shared) for host, specs in hosts])
         widths = tuple(w for group in self._runtime.get([group.widths() for group in self._groups]) for w in group)
         server = create(place.server_host, Server, x.shared, widths)
-        self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
+        *stacked, _ = self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
         if x.bandwidths:
             self._connect_links(x.bandwidths, widths)
             check_max_time(replace(x, algorithm=self._algorithm))
+        return sum(stacked)
 
     def _connect_links(self, bandwidths: tuple[float, ...], widths: tuple[int, ...]) -> None:
         """Add to every party's t_comm what the bytes of a whole batch take."""

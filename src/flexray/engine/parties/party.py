@@ -17,7 +17,7 @@ from flexray.core.messages import FloatArray, Order, Report, Saved, State
 from flexray.data.ahead import ReadsAhead, expect
 from flexray.data.base import SPLITS, IdArray, Split
 from flexray.data.batches import Batch, BatchStream
-from flexray.engine.parties.devices import seed_torch
+from flexray.engine.parties.devices import ON_CPU, seed_torch
 from flexray.engine.parties.pace import paced
 from flexray.engine.parties.phi import Phi
 from flexray.engine.parties.spec import ParticipantSpec, Shared, check_model
@@ -74,7 +74,7 @@ class Party:
         self.width = self._probe(spec, shared)
         self._trains = not spec.frozen
         self.model.train(self._trains)
-        self._trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
+        self.trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
         self._batch: Inputs = ()
         self._sent: Tensor | None = None
 
@@ -149,17 +149,26 @@ class Party:
             self._batch = self._load("train", batch)
             embedding_bo = self._forward(self._batch)
             self._sent = embedding_bo if self._is_pure else None
-            return self._wire.send(embedding_bo.detach().cpu().numpy(), self._seed, self.index, index)
+            return self.sends(embedding_bo.detach().cpu().numpy(), index)
+
+    def sends(self, block_bo: FloatArray, index: int) -> FloatArray:
+        """Return what is sent of the embeddings of batch ``index``."""
+        return self._wire.send(block_bo, self._seed, self.index, index)
+
+    @property
+    def computes_plainly(self) -> bool:
+        """Whether it trains on the CPU, and its embeddings depend on nothing but features and parameters."""
+        return self._is_pure and self._trains and self._compute == ON_CPU
 
     def train(self, phi: Phi, labels_b: Tensor, order: Order, index: int) -> Report:
         """Run the local iterations of a round on the batch that was embedded last."""
         with blame(self.name, f"round {index + 1}"):
             seed_torch(self._seed, self.index, "train", index)
             predict = self._compute.forward(phi.predictor(self.index - 1))
-            return self._run(self._trainer.down(lambda: predict(self._embedding()), labels_b), order)
+            return self._run(self.trainer.down(lambda: predict(self._embedding()), labels_b), order)
 
     def _run(self, gradients: Gradients, order: Order) -> Report:
-        run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
+        run = self.trainer.run if order.pace is None else paced(self.trainer, order.pace)
         return run(gradients, order)
 
     def _embedding(self) -> Tensor:
@@ -176,7 +185,7 @@ class Party:
         grad = self._compute.tensor(np.array(grad_bo))
         with blame(self.name, f"{kind} {index + 1}"):
             seed_torch(self._seed, self.index, "embed", index)  # the same dropout as the embeddings that were sent
-            return self._run(self._trainer.along(self._embedding, grad), order)._replace(loss=None)
+            return self._run(self.trainer.along(self._embedding, grad), order)._replace(loss=None)
 
     def embed_split(
         self, split: Split, chunk: int, mode: Literal["train", "eval"] = "eval", as_sent: bool = False
@@ -220,16 +229,17 @@ class Party:
 
     def save(self) -> Saved:
         """Return all state that outlives a round, and what the features were fitted to."""
-        return with_more(save(self.model, self._trainer, self.name), self._fitted())
+        return with_more(save(self.model, self.trainer, self.name), self._fitted())
 
     def load(self, saved: Saved) -> None:
         """Go on from what :meth:`save` returned."""
         self._sent = None
-        load(saved, self.model, self._trainer, self.name)
+        load(saved, self.model, self.trainer, self.name)
 
-    def take(self, batch: Batch) -> None:
-        """Load a batch whose embeddings a snapshot has."""
+    def take(self, batch: Batch) -> Tensor:
+        """Load a batch and return the first of its tensors; it is embedded elsewhere."""
         self._batch, self._sent = self._load("train", batch), None
+        return self._batch[0]
 
 
 def chunks(ids_n: IdArray, size: int) -> list[IdArray]:
