@@ -99,16 +99,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall), algo, recording)
     absences = build_absences(config, outline.parties, seed, algorithm, recording.absences if recording else None)
     experiment = Experiment(
-        shared=_shared(
-            config,
-            data,
-            outline,
-            participants[-1],
-            seed,
-            absences,
-            saved,
-            in_turn=algorithm.takes_turns or wall is not None,
-        ),
+        shared=_shared(config, data, outline, participants[-1], seed, absences, saved),
         parties=participants[:-1],
         algorithm=algorithm,
         speeds=speeds,
@@ -167,7 +158,7 @@ def _full_path(key: str, path: Any, base_dir: Path) -> str:
 
 def _shared(
     config: Config, data: Dataset, outline: Outline, server: ParticipantSpec, seed: int, absences: Absences | None,
-    saved: SavedModel | None, in_turn: bool,
+    saved: SavedModel | None,
 ) -> Shared:  # fmt: skip
     dtype, stack = config["dtype"], one_of("stack", config["stack"], STACKING)
     if dtype not in ("float32", "float64"):
@@ -187,7 +178,7 @@ def _shared(
         labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
-        stack=cast(Stacking, "off" if in_turn else stack),
+        stack=cast(Stacking, stack),
     )
 
 

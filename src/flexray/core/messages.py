@@ -163,7 +163,7 @@ class Started:
     names: tuple[str, ...]
     rounds: int | None
     rounds_per_epoch: int
-    stacked: int = 0
+    stacked: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,9 @@ class Affine(Layer):
     def forward(self, x: Tensor) -> Tensor:
         if self._bias_m1o is None:
             return torch.bmm(x, self._weight_mio)
+        if self._weight_mio.shape[2] == 1:  # a product that torch takes for one with a vector, unless batched
+            each = zip(self._bias_m1o, x, self._weight_mio, strict=True)
+            return torch.stack([torch.addmm(*one) for one in each])
         return torch.baddbmm(self._bias_m1o, x, self._weight_mio)
 
     @override

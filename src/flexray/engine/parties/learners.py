@@ -31,7 +31,7 @@ class Learners:
     """
 
     def __init__(self, models: Sequence[nn.Module], trainers: Sequence[Trainer]) -> None:
-        self._optimizers = [cast(LocalSGD, trainer.optimizer) for trainer in trainers]
+        self._trainers = trainers
         self._layers = layers_of(models[0]) or []
         self.rows = Rows([list(model.parameters()) for model in models])
         self._grads_mp = torch.zeros_like(self.rows.values_mp)
@@ -64,7 +64,9 @@ class Learners:
         first = dict(zip(busy, losses[0].tolist(), strict=True)) if losses else {}
         diverged = dict(_diverged(losses, busy))
         return {
-            k: Report(order.tau, self._optimizers[k].max_weight(order.tau, order.lr), first.get(k), diverged.get(k))
+            k: Report(
+                order.tau, self._trainers[k].optimizer.max_weight(order.tau, order.lr), first.get(k), diverged.get(k)
+            )
             for k, order in orders.items()
         }
 
@@ -78,7 +80,7 @@ class Learners:
             where = torch.tensor(busy)
             rows_mp, values = rows_mp.index_select(0, where), [value.index_select(0, where) for value in values]
             net = self._bind(rows_mp)
-        step = self._optimizers[0].begin_rows(rows_mp, [order.lr for order in orders])
+        step = cast(LocalSGD, self._trainers[0].optimizer).begin_rows(rows_mp, [order.lr for order in orders])
         losses, many = [], len(busy)
         for t in range(orders[0].tau):
             if orders[many - 1].tau <= t:

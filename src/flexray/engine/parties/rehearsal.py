@@ -6,27 +6,34 @@ Kernels are chosen by shape, stride and alignment, never by values: what agrees 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from flexray.core.messages import FloatArray, Order, Report
 from flexray.data.batches import Batch
-from flexray.engine.parties.layers import LossGradient, layers_of
+from flexray.engine.parties.kernels import layers_agree
+from flexray.engine.parties.layers import LossGradient, Rows, layers_of
 from flexray.engine.parties.learners import Learners, kind_of
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi
 from flexray.engine.parties.spec import Shared
 from flexray.engine.parties.stack import Stack
 from flexray.engine.parties.trainer import Trainer
+from flexray.optimizers import LocalSGD, Step
 
 SAMPLE = 6
 """Parties of a stack that are also run one by one: the first and the last ones."""
-ORDERS = ((2, 2), (3, 1), (1, 3, 2))
-"""Local iterations of the parties in turn: equal ones, and some that drop out, in and out of order."""
+RATE = 0.01
+DRAWS = 20
+"""So often the server's model is tried on made-up embeddings."""
+STEPS = 7
+"""So many parties of a stack drop out one after another: what computes one network alone may be another kernel."""
 
 
 def stacks(
@@ -63,16 +70,36 @@ def agrees(stack: Stack, fusion: Fusion | None, widths: Sequence[int], labels_n:
         labels_n: Labels of the training samples, if they are known here.
         shared: What all participants know.
     """
+    if not _kernels_agree(stack, fusion, shared):
+        return False
     start_mp = stack.learners.rows.values_mp.clone()
     sample = sorted({*range(len(stack.parties))[: SAMPLE // 2], *range(len(stack.parties))[-SAMPLE // 2 :]})
     try:
         return all(
-            _agrees(stack, sample, size, orders, _descent(fusion, widths, labels_n[:size], size, shared))
+            _agrees(stack, sample, size, taus, _descent(fusion, widths, labels_n[:size], size, shared))
             for size in shared.batches().sizes
-            for orders in (ORDERS if len(stack.parties) > 1 else ORDERS[:1])
+            for taus in _iterations(len(stack.parties))
         )
     finally:
         stack.learners.rows.values_mp.copy_(start_mp)
+
+
+def _kernels_agree(stack: Stack, fusion: Fusion | None, shared: Shared) -> bool:
+    party, many, dtype = stack.parties[0], len(stack.parties), shared.torch_dtype
+    for size in shared.batches().sizes:
+        shape = party.take(Batch(np.arange(size), 0)).shape[1:]
+        if not layers_agree(layers_of(party.model) or [], shape, size, many, dtype):
+            return False
+        first = None if fusion is None else fusion.first
+        if first is not None and not layers_agree(stack.rest, (first.out_features,), size, many, dtype):
+            return False
+    return True
+
+
+def _iterations(many: int) -> list[list[int]]:
+    """Return local iterations of the parties to try: equal ones; rising and falling ones."""
+    rising = [max(1, STEPS + 1 - many + k) for k in range(many)]
+    return [[2] * many, rising, rising[::-1]] if many > 1 else [[2]]
 
 
 Descend = Callable[[Stack | Party, Mapping[int, Order]], Mapping[int, Report]]
@@ -101,22 +128,70 @@ def _follow(one: Stack | Party, grads: Sequence[FloatArray], orders: Mapping[int
 
 
 def _agrees(stack: Stack, sample: Sequence[int], size: int, taus: Sequence[int], descend: Descend) -> bool:
-    """Compare what is sent, and the parameters after two rounds at different learning rates."""
+    """Compare embeddings, gradients and parameters of a round at different learning rates."""
     batch, rows_mp = Batch(np.arange(size), 0), stack.learners.rows.values_mp
     start_mp = rows_mp.clone()
-    orders = {number: Order(taus[k % len(taus)], 0.01 * (1 + k % len(taus))) for k, number in enumerate(stack.numbers)}
+    rates = [RATE if len(set(taus)) == 1 else RATE * (1 + k % 3) for k in range(len(taus))]
+    orders = {number: Order(tau, lr) for number, tau, lr in zip(stack.numbers, taus, rates, strict=True)}
     sent = stack.embed(batch, 0)
-    descend(stack, orders)
+    with recorded(stack.parties[0].trainer) as steps:
+        descend(stack, orders)
     stacked_mp = rows_mp.clone()
     rows_mp.copy_(start_mp)
+    rows = sorted(range(len(taus)), key=lambda k: -taus[k])
     for k in sample:
         party = stack.parties[k]
         own = party.embed(batch, 0)
-        descend(party, orders)
-        if own.tobytes() != sent[party.index - 1].tobytes() or _bytes(rows_mp[k]) != _bytes(stacked_mp[k]):
+        with recorded(party.trainer) as alone:
+            descend(party, orders)
+        there = [
+            [part[rows.index(k)] for part in stack.learners.rows.views(grads_mp)] for (grads_mp,) in steps[: taus[k]]
+        ]
+        same = own.tobytes() == sent[party.index - 1].tobytes() and _bytes([rows_mp[k]]) == _bytes([stacked_mp[k]])
+        if not same or list(map(_bytes, there)) != list(map(_bytes, alone)):
             return False
     rows_mp.copy_(stacked_mp)
     return True
+
+
+class Recorder(LocalSGD):
+    """An optimizer that also notes the gradients of every step.
+
+    Args:
+        inner: The optimizer.
+    """
+
+    def __init__(self, inner: LocalSGD) -> None:
+        super().__init__(inner.momentum, inner.proximal, inner.local_rates or None, inner.l2)
+        self.seen: list[list[Tensor]] = []
+
+    @override
+    def begin(self, params: Sequence[Tensor], lr: float) -> Step:
+        return self._noting(super().begin(params, lr))
+
+    @override
+    def begin_rows(self, rows_mp: Tensor, lr_m: Sequence[float]) -> Callable[[Tensor], None]:
+        step = super().begin_rows(rows_mp, lr_m)
+        noting = self._noting(lambda grads: step(grads[0]))
+        return lambda grads_mp: noting([grads_mp])
+
+    def _noting(self, step: Step) -> Step:
+        def noting(grads: Sequence[Tensor]) -> None:
+            self.seen.append([grad.clone() for grad in grads])
+            step(grads)
+
+        return noting
+
+
+@contextmanager
+def recorded(trainer: Trainer) -> Iterator[list[list[Tensor]]]:
+    """Note the gradients of every step that is taken meanwhile."""
+    inner = cast(LocalSGD, trainer.optimizer)
+    trainer.optimizer = recorder = Recorder(inner)
+    try:
+        yield recorder.seen
+    finally:
+        trainer.optimizer = inner
 
 
 Made = Sequence[tuple[Tensor, Tensor]]
@@ -150,27 +225,34 @@ def lone_learner(head: nn.Module, trainer: Trainer, inputs: int, labels_n: Tenso
     made = [
         (torch.randn(size, inputs, generator=draw, dtype=shared.torch_dtype), labels_n[:size])
         for size in shared.batches().sizes
+        for _ in range(DRAWS)
     ]
-    agrees = shared.stack == "always" or _trains_alike(train, head, trainer, learners.rows.values_mp, made)
-    return train if agrees else None
+    if shared.stack == "always":
+        return train
+    layers, sizes = layers_of(head) or [], shared.batches().sizes
+    agrees = all(layers_agree(layers, (inputs,), size, 1, shared.torch_dtype) for size in sizes)
+    return train if agrees and _trains_alike(train, head, trainer, learners.rows, made) else None
 
 
-def _trains_alike(train: Train, head: nn.Module, trainer: Trainer, rows_mp: Tensor, inputs: Made) -> bool:
-    """Compare losses and parameters of a few local iterations; put the parameters back."""
+def _trains_alike(train: Train, head: nn.Module, trainer: Trainer, rows: Rows, inputs: Made) -> bool:
+    """Compare losses, gradients and parameters of a few local iterations; put the parameters back."""
 
     def by_autograd(x: Tensor, labels_b: Tensor, order: Order) -> Report:
         return trainer.run(trainer.down(lambda: head(x), labels_b), order)
 
-    start_mp, order = rows_mp.clone(), Order(3, 0.01)
+    start_mp, order = rows.values_mp.clone(), Order(3, RATE)
     for x, labels_b in inputs:
-        found = []
-        for how in (train, by_autograd):
-            found.append((how(x, labels_b, order).loss, _bytes(rows_mp)))
-            rows_mp.copy_(start_mp)
-        if found[0] != found[1]:
+        with recorded(trainer) as one:
+            stacked = (train(x, labels_b, order).loss, _bytes([rows.values_mp]))
+        rows.values_mp.copy_(start_mp)
+        with recorded(trainer) as other:
+            alone = (by_autograd(x, labels_b, order).loss, _bytes([rows.values_mp]))
+        rows.values_mp.copy_(start_mp)
+        gradients = [[part[0] for part in rows.views(grads_mp)] for (grads_mp,) in one]
+        if stacked != alone or list(map(_bytes, gradients)) != list(map(_bytes, other)):
             return False
     return True
 
 
-def _bytes(values: Tensor) -> bytes:
-    return values.numpy().tobytes()
+def _bytes(values: Sequence[Tensor]) -> list[bytes]:
+    return [value.contiguous().numpy().tobytes() for value in values]

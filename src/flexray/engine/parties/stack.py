@@ -36,7 +36,7 @@ class Stack:
         self.parties = parties
         self.numbers = [party.index - 1 for party in parties]
         self.learners = Learners([party.model for party in parties], [party.trainer for party in parties])
-        self._rest = rest
+        self.rest = rest
         self._rest_params = [param for layer in rest for param in layer.parameters()]
         self._values: list[Tensor] = []
 
@@ -71,7 +71,7 @@ class Stack:
             def down(embedding_mbo: Tensor) -> tuple[Tensor, Tensor]:
                 many = len(embedding_mbo)
                 score_mbc = torch.baddbmm(others_mbc[:many], embedding_mbo, weight_moc[:many])
-                rest = Networks(self._rest, [param.expand(many, *param.shape) for param in self._rest_params])
+                rest = Networks(self.rest, [param.expand(many, *param.shape) for param in self._rest_params])
                 values = rest.forward(score_mbc)
                 grad_mbc, loss_m = loss(values[-1])
                 return torch.bmm(rest.backward(grad_mbc, values, inward=True), weight_mco[:many]), loss_m
