@@ -27,7 +27,7 @@ FLOORS = (
     ("engine",),
     ("config",),
     ("run",),
-    ("predict", "cluster"),
+    ("predict", "cluster", "check"),
 )
 """What stands in the package, from the ground up: a module imports from its own room and from floors below."""
 ENGINE = ("parties", "driver", "hosts")

@@ -34,7 +34,31 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
     if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
         raise ConfigError(f"{key}: expected a mapping with _target_, an import path, got {shown(node)}")
     path = node["_target_"]
-    target = find(f"{key}._target_", path)
+    arguments = {name: value for name, value in node.items() if name != "_target_"}
+    return bind(key, find(f"{key}._target_", path), arguments, kind, given, positional, path)
+
+
+def bind(
+    key: str,
+    target: Any,
+    arguments: Mapping[str, Any],
+    kind: Kind = object,
+    given: Sequence[str] = (),
+    positional: int = 0,
+    path: str = "",
+) -> partial[Any]:
+    """Return a call of a class with arguments bound, not made yet; see :func:`component`.
+
+    Args:
+        key: Where the class stands, for messages.
+        target: The class, or a function that makes an object.
+        arguments: By name; one that is a mapping with ``_target_`` is made now.
+        kind: What the class must be.
+        given: Names of parameters that are filled in later.
+        positional: Number of parameters that are filled in later by position.
+        path: Import path of the class, for messages; by default its name.
+    """
+    path = path or getattr(target, "__qualname__", repr(target))
     if not callable(target):
         raise ConfigError(f"{key}._target_: expected a class, '{path}' is a {type(target).__name__}")
     if isinstance(target, type) and not issubclass(target, kind):
@@ -42,16 +66,15 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
     if inspect.isabstract(target):
         missing = ", ".join(sorted(target.__abstractmethods__))
         raise ConfigError(f"{key}._target_: '{path}' lacks what every {_names(kind)} defines: {missing}")
-    for name in node:
+    for name in arguments:
         if not isinstance(name, str):
             raise ConfigError(f"{key}.{name}: expected the name of an argument, got {shown(name)}")
-    arguments = {
+    made = {
         name: make(f"{key}.{name}", value) if isinstance(value, Mapping) and "_target_" in value else value
-        for name, value in node.items()
-        if name != "_target_"
+        for name, value in arguments.items()
     }
-    _check_arguments(key, target, arguments, given, positional)
-    return partial(target, **arguments)
+    _check_arguments(key, target, made, given, positional)
+    return partial(target, **made)
 
 
 def make(key: str, node: Any, kind: Kind = object, *args: Any) -> Any:

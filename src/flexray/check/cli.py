@@ -1,0 +1,47 @@
+"""``python -m flexray.check my_module.MyClass [key=value ...]``: whether a class of yours keeps flexray's promises.
+
+A model, dataset, algorithm, local optimizer or trace format (its class, or a module with FORMAT). The keys are the
+arguments of its constructor that flexray does not fill in, written as for flexray.run; besides
+
+  role=party|server  in_shape=[1,28,28]             a model: its place, and the shape of one sample
+  files=[cpu.csv]  machine_events=  step=  unit=    a trace format: files to read, and how
+
+Exit status 0: it keeps them; 2: it breaks some, each told in a line, or the command is mistaken.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from flexray.check import check
+from flexray.config.components import find
+from flexray.config.typed import key_of, read
+from flexray.core.commands import guarded
+from flexray.core.errors import CheckError, ConfigError
+
+USAGE = "usage: python -m flexray.check my_module.MyClass [key=value ...]"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit status."""
+    if {"-h", "--help"} & set(arguments):
+        print(f"{USAGE}\n\n{__doc__}")
+        return 0
+    return guarded(lambda: _check(arguments))
+
+
+def _check(arguments: Sequence[str]) -> int:
+    paths = [argument for argument in arguments if "=" not in argument]
+    if len(paths) != 1 or paths[0].startswith("-"):
+        raise ConfigError(f"expected one class such as my_module.MyModel, got {' '.join(paths) or 'none'}; {USAGE}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    keys = {key_of(argument): read(argument).value() for argument in arguments if "=" in argument}
+    try:
+        print(check(find("check", paths[0]), **keys))
+    except CheckError as error:
+        print(f"flexray: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0

@@ -1,0 +1,249 @@
+"""What flexray relies on in a dataset.
+
+Shapes: n = samples of a split, b = samples of a batch.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flexray.check.causes import Cause, Watch, changed, fingerprint, remembered
+from flexray.check.promises import BrokenError, Checks, same
+from flexray.core.errors import DataError
+from flexray.data.base import SPLITS, Dataset, Features, IdArray, Outline, SavedModel, Split
+from flexray.data.checks import check_features
+from flexray.data.outlines import check_classes, check_outline, load_labels
+from flexray.engine.hosts.ray.travel import travelled
+from flexray.engine.parties.party import check_sizes
+
+REPEATS = "reads the same numbers again"
+MOST = 64
+"""Samples of a split that are looked at."""
+UNSEEN = Cause(
+    "and nothing was seen that they may depend on", "expected them to depend on files, arguments and seeds of its own"
+)
+KINDS = (torch.float32, torch.float64)
+
+
+@dataclass
+class _Data:
+    """A dataset as it is read: its outline, and who made it.
+
+    Args:
+        make: Makes a fresh one.
+        outline: Names, sizes and task.
+    """
+
+    make: Callable[[], Dataset]
+    outline: Outline
+
+    @property
+    def parties(self) -> list[int]:
+        """The parties (0-based) that are looked at: the first two and the last."""
+        count = len(self.outline.parties)
+        return sorted({*range(min(2, count)), count - 1})
+
+    def ids(self, split: Split) -> IdArray:
+        """Return IDs of some samples of a split, from all over it."""
+        size = self.outline.sizes[split]
+        return np.unique(np.linspace(0, max(0, size - 1), min(size, MOST)).astype(np.int64))
+
+
+def check_dataset(checks: Checks, factory: partial[Any], words: Mapping[str, Any]) -> None:
+    """Check a dataset: its outline and labels, every party's features, and what a saved model needs of it."""
+    with checks.promise("has an outline with names, sizes and a task"):
+        outline = check_outline(factory().outline(), factory(), predicts=False)
+    if checks.broke():
+        return
+    data = _Data(factory, outline)
+    _labels(checks, data)
+    with checks.promise("returns every split of every party, as long as the outline says"):
+        for party in data.parties:
+            check_sizes(outline.parties[party], factory().features(party, torch.float32), outline.sizes)
+    if checks.broke():
+        return
+    for check in (_is_finite, _has_the_dtype, _reads_by_row, _hands_out_copies, _repeats, _travels):
+        check(checks, data)
+    _scales_again(checks, data)
+    _serves_a_saved_model(checks, data)
+
+
+def _labels(checks: Checks, data: _Data) -> None:
+    with checks.promise("has a label of the task for every sample"):
+        dataset = data.make()
+        labels = load_labels(dataset, data.outline, predicts=False)
+        check_classes(labels["train"], dataset, data.outline)
+    with checks.promise("names every sample"):
+        for split in SPLITS:
+            found, expected = len(data.make().sample_ids(split)), data.outline.sizes[split]
+            if found != expected:
+                raise BrokenError(
+                    f"sample_ids('{split}') has {found} entries, its outline {expected} samples", "expected as many"
+                )
+
+
+def _splits(data: _Data, features: Mapping[Split, Features]) -> list[tuple[Split, Features, IdArray]]:
+    return [(split, features[split], data.ids(split)) for split in SPLITS if data.outline.sizes[split]]
+
+
+def _batch(features: Features, ids_b: IdArray, epoch: int = 0) -> tuple[Tensor, ...]:
+    batch = features.batch(ids_b, epoch)
+    return batch if isinstance(batch, tuple) else (batch,)
+
+
+def _is_finite(checks: Checks, data: _Data) -> None:
+    with checks.promise("returns batches [samples, *sample_shape] of finite numbers"):
+        for party in data.parties:
+            name, shapes = data.outline.parties[party], set()
+            for split, features, ids in _splits(data, data.make().features(party, torch.float32)):
+                first = _batch(features, ids)[0]
+                shapes.add(tuple(features.sample_shape))
+                expected = (len(ids), *features.sample_shape)
+                if not isinstance(first, Tensor) or (_fixed(features, first) and tuple(first.shape) != expected):
+                    found = tuple(first.shape) if isinstance(first, Tensor) else f"a {type(first).__name__}"
+                    raise DataError(f"party '{name}': a batch of {split} is {found}, expected a tensor {expected}")
+                for part in _batch(features, ids):
+                    array = part.numpy()
+                    check_features(array.reshape(len(array), -1), f"party '{name}': {split}")
+            if len(shapes) > 1:
+                raise DataError(f"party '{name}': its splits have samples of shapes {', '.join(map(str, shapes))}")
+
+
+def _fixed(features: Features, first: Tensor) -> bool:
+    """Whether samples have a fixed shape; sequences are padded to the longest of a batch."""
+    return not isinstance(features.batch(np.arange(1), 0), tuple)
+
+
+def _has_the_dtype(checks: Checks, data: _Data) -> None:
+    with checks.promise("returns numbers of the dtype that is asked for", "end with .to(dtype), or use ArrayFeatures"):
+        for dtype in KINDS:
+            for split, features, ids in _splits(data, data.make().features(0, dtype)):
+                found = _batch(features, ids[:2])[0].dtype
+                if found.is_floating_point and found != dtype:
+                    raise DataError(f"a batch of {split} is {found}, asked for {dtype}")
+
+
+def _reads_by_row(checks: Checks, data: _Data) -> None:
+    with checks.promise("reads a sample as the same numbers in any batch", "row i of a batch belongs to ids[i]"):
+        for party in data.parties:
+            for split, features, ids in _splits(data, data.make().features(party, torch.float32)):
+                whole, order = _batch(features, ids.copy()), ids[::-1].copy()
+                for rows in (order, ids[:1], ids[len(ids) // 2 :]):
+                    asked = rows.copy()
+                    part = _batch(features, asked)
+                    if not np.array_equal(asked, rows):
+                        raise ValueError(f"a batch of {split} changes the IDs that it is given")
+                    if not _agree(part, whole, np.searchsorted(ids, rows)):
+                        raise ValueError(f"party '{data.outline.parties[party]}': {split}: samples differ by batch")
+
+
+def _agree(part: tuple[Tensor, ...], whole: tuple[Tensor, ...], rows: IdArray) -> bool:
+    """Whether tensors of some rows hold what those of all rows have there, as far as they are padded."""
+    places = torch.from_numpy(rows)
+    for some, every in zip(part, whole, strict=True):
+        own = every[places][tuple(slice(size) for size in (len(rows), *some.shape[1:]))]
+        if own.shape != some.shape or not torch.equal(some, own):
+            return False
+    return True
+
+
+def _hands_out_copies(checks: Checks, data: _Data) -> None:
+    with checks.promise("hands out new tensors, which a model may edit", "index with the IDs, or clone()"):
+        for split, features, ids in _splits(data, data.make().features(0, torch.float32)):
+            for rows in (ids, np.arange(data.outline.sizes[split])[:MOST]):
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("error", message=".*not writable")
+                    before = fingerprint(_batch(features, rows))
+                    for part in _batch(features, rows):
+                        part.zero_()
+                if fingerprint(_batch(features, rows)) != before:
+                    raise ValueError(f"editing a batch of {split} changes the next one")
+
+
+def _all(data: _Data, dataset: Dataset) -> dict[str, str]:
+    """Return fingerprints of all that was read of some samples."""
+    found = {"its outline": repr(check_outline(dataset.outline(), dataset, predicts=False))}
+    for split, labels in dataset.labels().items():
+        found[f"the labels of {split}"] = fingerprint(np.asarray(labels))
+        found[f"the IDs of {split}"] = fingerprint(dataset.sample_ids(split))
+    for party in reversed(data.parties):
+        for split, features, ids in _splits(data, dataset.features(party, torch.float32)):
+            where = f"{split} of party '{data.outline.parties[party]}'"
+            found |= {f"{where} in epoch {epoch}": fingerprint(_batch(features, ids, epoch)) for epoch in (0, 1)}
+    return found
+
+
+def _differs(found: dict[str, str], expected: dict[str, str]) -> str:
+    name = next((name for name in expected if found.get(name) != expected[name]), "")
+    return f"{name} differs"
+
+
+def _repeats(checks: Checks, data: _Data) -> None:
+    with checks.promise(REPEATS):
+        dataset = data.make()
+        before = remembered(dataset)
+        with Watch(checks.target, 1, seeds_torch=True, sees=False):
+            first = _all(data, dataset)
+        names = changed(before, remembered(dataset))
+        kept = [
+            Cause(f"'self.{name}' changes when it is read", "compute it from files and arguments") for name in names
+        ]
+        with Watch(checks.target, 2, seeds_torch=True) as watch:
+            second, again = _all(data, data.make()), _all(data, dataset)
+        for found in (second, again):
+            same(found, first, _differs(found, first), UNSEEN, lambda: watch.causes or kept)
+
+
+def _travels(checks: Checks, data: _Data) -> None:
+    mend = "copy an array before it is edited; open files when they are read"
+    with checks.promise("reads the same in every process, where its own arrays are read-only", mend):
+        dataset = data.make()
+        expected = _all(data, dataset)
+        for thing in (data.make(), dataset):  # one that is new, and one that was read
+            found = _all(data, travelled(thing))
+            if not checks.broke(REPEATS):
+                same(found, expected, _differs(found, expected), UNSEEN)
+
+
+def _scales_again(checks: Checks, data: _Data) -> None:
+    """New data is scaled as the training data was."""
+    fitted = {
+        name: getattr(data.make().features(party, torch.float32)["train"], "fitted", {})
+        for party, name in enumerate(data.outline.parties)
+        if party in data.parties
+    }
+    if not any(fitted.values()):
+        return
+    with checks.promise("scales by what was fitted before", "return a copy that uses what with_fitted was given"):
+        moved = {name: {key: np.asarray(value) + 1 for key, value in own.items()} for name, own in fitted.items()}
+        party, name = next((k, name) for k, name in enumerate(data.outline.parties) if fitted.get(name))
+        ids = data.ids("test")
+        own, kept, other = (
+            fingerprint(_batch(dataset.features(party, torch.float32)["test"], ids))
+            for dataset in (data.make(), data.make().with_fitted(fitted), data.make().with_fitted(moved))
+        )
+        if kept != own:
+            raise ValueError(f"party '{name}': with its own scaling, test samples become others")
+        if other == own:
+            raise ValueError(f"party '{name}': with_fitted changes nothing")
+
+
+def _serves_a_saved_model(checks: Checks, data: _Data) -> None:
+    with checks.promise("is the same for a saved model of its own"):
+        task = data.outline.task
+        dataset = data.make().for_prediction(SavedModel(task.num_outputs, task.classes))
+        outline = check_outline(dataset.outline(), dataset, predicts=True)
+        for what in ("parties", "sizes", "task"):
+            found, expected = getattr(outline, what), getattr(data.outline, what)
+            if found != expected:
+                raise BrokenError(
+                    f"for_prediction gives it the {what} {found}, not {expected}", "expected a copy with the same ones"
+                )

@@ -1,0 +1,222 @@
+"""Faults that were planted in models are found and said in a line that tells how to mend them."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import flexray.check
+from flexray.core.errors import CheckError
+
+MADE: list[int] = []
+
+
+class Net(nn.Module):
+    """Keeps all promises; the others each break one."""
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(in_features, 8)
+        self.last = nn.Linear(8, out_features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.tanh(self.first(x)))
+
+
+class ListOfLayers(Net):
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        self.layers = [nn.Linear(8, 8)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.layers[0](torch.tanh(self.first(x))))
+
+
+class PlainTensor(Net):
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        self.scale = torch.tensor(2.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x * self.scale)
+
+
+class NumpyWeights(Net):
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        with torch.no_grad():
+            self.last.bias.copy_(torch.from_numpy(np.random.normal(size=out_features)))
+
+
+class PythonWeights(Net):
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        nn.init.constant_(self.last.bias, random.gauss(0, 1))
+
+
+class ClockWeights(Net):
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        nn.init.constant_(self.last.bias, time.perf_counter())
+
+
+class CountsInItsModule(Net):
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        MADE.append(1)
+        nn.init.constant_(self.last.bias, len(MADE))
+
+
+class CountsInItsClass(Net):
+    made: ClassVar[int] = 0
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        CountsInItsClass.made += 1
+        nn.init.constant_(self.last.bias, self.made)
+
+
+class NoSeed(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        noise = np.random.default_rng().normal(size=x.shape) if self.training else np.zeros(x.shape)
+        return super().forward(x + torch.from_numpy(noise).to(x.dtype))
+
+
+class OwnGenerator(Net):
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        self.draw = np.random.default_rng(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        noise = self.draw.normal(size=x.shape) if self.training else np.zeros(x.shape)
+        return super().forward(x + torch.from_numpy(noise).to(x.dtype))
+
+
+class CountsSteps(Net):
+    steps = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.steps += self.training
+        return super().forward(x) / (1 + self.steps)
+
+
+class DropsInEvaluation(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(functional.dropout(x, 0.5))
+
+
+class CentersTheBatch(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x - x.mean(dim=0))
+
+
+class Squeezes(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).squeeze()
+
+
+class UnusedLayer(Net):
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        self.more = nn.Linear(3, 3)
+
+
+class Detaches(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).detach()
+
+
+class Unset(Net):
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        self.shift = nn.Parameter(torch.empty(out_features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + self.shift
+
+
+class OnlyFloat32(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x @ torch.eye(x.shape[1]))
+
+
+class OneNumberPerSample(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x)[:, 0]
+
+
+class NothingToTrain(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1)
+
+
+class TurnsItselfToEval(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        self.first.eval()
+        return super().forward(x)
+
+
+class Explodes(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.exp(1e4 * super().forward(x).abs()) - 1
+
+
+class Holds(Net):
+    def __init__(self, in_features: int, out_features: int, held: Any) -> None:
+        super().__init__(in_features, out_features)
+
+
+class EditsItsArgument(Net):
+    def __init__(self, in_features: int, out_features: int, shift: Any) -> None:
+        super().__init__(in_features, out_features)
+        shift -= shift.mean()
+        nn.init.constant_(self.last.bias, float(shift[0]))
+
+
+class Raises(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x[:, :, :, 7])
+
+
+FAULTS: list[tuple[type[nn.Module], dict[str, Any], str]] = [
+    (ListOfLayers, {}, "'layers[0]' is a Linear that torch does not see; expected nn.ModuleList"),
+    (PlainTensor, {}, "'scale' is a Tensor that torch does not see; expected self.register_buffer"),
+    (NumpyWeights, {}, "a second model differs: draws from NumPy's global generator; draw with torch's functions"),
+    (PythonWeights, {}, "draws from Python's global random module (FILE, line "),
+    (ClockWeights, {}, "a second model differs: reads the clock (FILE, line "),
+    (CountsInItsModule, {}, f"a second model differs: '{__name__}.MADE' outlives an object and changes; keep it in"),
+    (CountsInItsClass, {}, "a second model differs: 'CountsInItsClass.made' outlives an object and changes"),
+    (NoSeed, {}, "the loss of round 1 differs: makes a generator without a seed (FILE, line "),
+    (OwnGenerator, {}, "an evaluation after round 3 differs: 'draw' changes and is not saved; hold it in a tensor"),
+    (CountsSteps, {}, "an evaluation after round 3 differs: 'steps' changes and is not saved"),
+    (DropsInEvaluation, {}, "draws nothing in evaluation (as the party): two passes differ; switch dropout"),
+    (CentersTheBatch, {}, "in smaller batches samples have other results; compute nothing over the samples"),
+    (Squeezes, {}, "it returned shape (6,), expected (1, 6); name the dimension in squeeze()"),
+    (UnusedLayer, {}, "'more.weight' gets none, nor do 1 more; use it in forward"),
+    (Detaches, {}, "none gets one; expected a forward without detach(), no_grad() and NumPy"),
+    (Unset, {}, "'shift' is not; torch.empty leaves what was in memory"),
+    (OnlyFloat32, {}, "computes in float64, too (as the party): RuntimeError: expected m1 and m2 to have the same"),
+    (OneNumberPerSample, {}, "its model returned (2,), expected a tensor of shape (2, width)"),
+    (NothingToTrain, {}, "party: its model has no trainable parameters; expected nn.Module attributes"),
+    (TurnsItselfToEval, {}, "a pass in train mode changes it; expected no train() or eval() within forward"),
+    (Explodes, {}, "stays finite in training (as the party): by round 0 the loss is infinite"),
+    (Holds, {"held": threading.Lock()}, "TypeError: cannot pickle '_thread.lock' object; pickle has to take its"),
+    (EditsItsArgument, {"shift": np.arange(3.0)}, "is the same in another process (as the party): ValueError: output"),
+    (Raises, {}, "IndexError: too many indices for tensor of dimension 2 in a first forward pass (FILE, line "),
+]
+
+
+@pytest.mark.parametrize(("model", "arguments", "said"), FAULTS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_fault_is_found_and_named(model: type[nn.Module], arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(CheckError) as caught:
+        flexray.check(model, **arguments)
+    assert len(caught.value.failures) == 1, str(caught.value)
+    assert said.replace("FILE", __file__) in caught.value.failures[0]
