@@ -196,7 +196,7 @@ def test_names_of_a_run_folders_files_stand_in_one_place(path: Path) -> None:
 
 EXECUTING = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "runpy", "code"}
 """Modules that run what they read."""
-RESTRICTED = ("data/sentiment/unpickling.py", "engine/hosts/ray/actors.py")
+RESTRICTED = ("data/sentiment/unpickling.py", "engine/hosts/ray/actors.py", "check/elsewhere.py")
 """Where pickle is used: by a reader that allows plain arrays only; and between our own processes."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+import sys
 import threading
 import time
 from typing import Any, ClassVar
@@ -14,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import flexray.check
-from flexray.core.errors import CheckError
+from flexray.core.errors import CheckError, ConfigError
 
 MADE: list[int] = []
 
@@ -197,19 +199,23 @@ FAULTS: list[tuple[type[nn.Module], dict[str, Any], str]] = [
     (NoSeed, {}, "the loss of round 1 differs: makes a generator without a seed (FILE, line "),
     (OwnGenerator, {}, "an evaluation after round 3 differs: 'draw' changes and is not saved; hold it in a tensor"),
     (CountsSteps, {}, "an evaluation after round 3 differs: 'steps' changes and is not saved"),
-    (DropsInEvaluation, {}, "draws nothing in evaluation (as the party): two passes differ; switch dropout"),
+    (DropsInEvaluation, {}, "draws nothing in evaluation: two passes differ; switch dropout"),
     (CentersTheBatch, {}, "in smaller batches samples have other results; compute nothing over the samples"),
     (Squeezes, {}, "it returned shape (6,), expected (1, 6); name the dimension in squeeze()"),
     (UnusedLayer, {}, "'more.weight' gets none, nor do 1 more; use it in forward"),
     (Detaches, {}, "none gets one; expected a forward without detach(), no_grad() and NumPy"),
     (Unset, {}, "'shift' is not; torch.empty leaves what was in memory"),
-    (OnlyFloat32, {}, "computes in float64, too (as the party): RuntimeError: expected m1 and m2 to have the same"),
+    (OnlyFloat32, {}, "computes in float64, too: RuntimeError: expected m1 and m2 to have the same"),
     (OneNumberPerSample, {}, "its model returned (2,), expected a tensor of shape (2, width)"),
     (NothingToTrain, {}, "party: its model has no trainable parameters; expected nn.Module attributes"),
     (TurnsItselfToEval, {}, "a pass in train mode changes it; expected no train() or eval() within forward"),
-    (Explodes, {}, "stays finite in training (as the party): by round 0 the loss is infinite"),
+    (Explodes, {}, "stays finite in training: by round 0 the loss is infinite"),
     (Holds, {"held": threading.Lock()}, "TypeError: cannot pickle '_thread.lock' object; pickle has to take its"),
-    (EditsItsArgument, {"shift": np.arange(3.0)}, "is the same in another process (as the party): ValueError: output"),
+    (
+        EditsItsArgument,
+        {"shift": np.arange(3.0)},
+        "in another process: ValueError: output array is read-only",
+    ),
     (Raises, {}, "IndexError: too many indices for tensor of dimension 2 in a first forward pass (FILE, line "),
 ]
 
@@ -217,6 +223,69 @@ FAULTS: list[tuple[type[nn.Module], dict[str, Any], str]] = [
 @pytest.mark.parametrize(("model", "arguments", "said"), FAULTS, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_fault_is_found_and_named(model: type[nn.Module], arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(CheckError) as caught:
-        flexray.check(model, **arguments)
+        flexray.check(model, role="party", **arguments)
     assert len(caught.value.failures) == 1, str(caught.value)
     assert said.replace("FILE", __file__) in caught.value.failures[0]
+
+
+def test_what_fails_in_both_places_is_said_once() -> None:
+    with pytest.raises(CheckError) as caught:
+        flexray.check(DropsInEvaluation)
+    (failure,) = caught.value.failures
+    assert failure.startswith("draws nothing in evaluation (as the party): two passes differ; ")
+
+
+def make_net(out_features: int) -> nn.Module:
+    return Net(12, out_features)
+
+
+def test_objects_and_functions_are_checked_like_classes() -> None:
+    promises = flexray.check(Net).promises
+    assert flexray.check(Net(12, 6), in_shape=[12]).promises == promises
+    assert flexray.check(make_net, in_shape=[12], role="party").promises == promises
+    assert flexray.check(Net, in_features=30).kind == "a model as the party"
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "line"),
+    [
+        (Net, {"role": "head"}, "role: expected party or server, got 'head'"),
+        (Net, {"in_shape": [0, 3]}, "in_shape: expected a list of positive whole numbers, got [0, 3]"),
+        (Net, {"widht": 3}, "Net.widht: unknown key of Net; expected one of: in_features, out_features"),
+        (Holds, {}, "Holds.held: Holds needs a value for it"),
+        (Net(2, 3), {"width": 3}, "Net.width: the object is made already; expected a class"),
+        (torch.optim.SGD, {}, "check: a torch.optim class is used by flexray.optimizers.TorchOptimizer; check that"),
+        (12, {}, "check: expected a model, a dataset, an algorithm, a local optimizer, a trace format or a class of"),
+    ],
+)
+def test_a_mistake_is_refused_in_one_line(target: Any, arguments: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        flexray.check(target, **arguments)
+    assert str(caught.value).startswith(line)
+
+
+def test_the_process_is_as_it_was() -> None:
+    def state() -> tuple[Any, ...]:
+        return random.getstate(), str(np.random.get_state()), torch.get_num_threads(), sys.getprofile()
+
+    before, own = state(), torch.get_rng_state()
+    flexray.check(Net)
+    with pytest.raises(CheckError):
+        flexray.check(NumpyWeights)
+    assert state() == before
+    assert torch.equal(torch.get_rng_state(), own)
+
+
+def test_a_report_lists_its_promises() -> None:
+    report = flexray.check(Net, role="server")
+    assert repr(report).startswith(
+        f"{__name__}.Net, a model as the server, keeps 14 promises:\n  can be made and used\n"
+    )
+    assert len(repr(report).splitlines()) == 1 + len(report.promises)
+
+
+def test_the_error_survives_pickling() -> None:
+    error = CheckError("mine.Net", ["a promise: broken\nin two lines"], 3)
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error) == "mine.Net breaks 1 of 4 promises:\n  a promise: broken\\nin two lines"
+    assert (again.exit_status, again.failures) == (2, error.failures)

@@ -6,72 +6,26 @@ Check it first).
 
 from __future__ import annotations
 
-import copy
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
-from types import ModuleType
-from typing import Any
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
-from torch.optim import Optimizer
-
-from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
-from flexray.check.algorithms import check_algorithm
-from flexray.check.datasets import check_dataset
-from flexray.check.models import check_model, is_model_factory
-from flexray.check.optimizers import check_optimizer
-from flexray.check.promises import Checks, Report
-from flexray.check.traces import check_format
-from flexray.config.components import Kind, bind
+from flexray.check.elsewhere import FreshProcess, travels
 from flexray.core.callable_module import make_callable
-from flexray.core.errors import CheckError, ConfigError
-from flexray.data.base import Dataset
-from flexray.models import OFFERS
-from flexray.optimizers import LocalOptimizer
-from flexray.traces.formats.base import Format
+from flexray.core.errors import CheckError
 
-__all__ = ["CheckError", "Report", "check"]
+if TYPE_CHECKING:
+    from flexray.check.promises import Report
 
-
-@dataclass(frozen=True)
-class _Sort:
-    """A sort of class, and how it is checked.
-
-    Args:
-        name: In words.
-        kind: Its base classes.
-        check: Checks it.
-        words: Names of arguments that are the check's own, unless the constructor has them.
-        given: Names of constructor parameters that flexray fills in.
-        positional: Number of those that it fills in by position.
-    """
-
-    name: str
-    kind: Kind
-    check: Callable[[Checks, partial[Any], Mapping[str, Any]], None]
-    words: tuple[str, ...] = ()
-    given: tuple[str, ...] = ()
-    positional: int = 0
+__all__ = ["CheckError", "check"]
 
 
-MODEL = _Sort("a model", nn.Module, check_model, ("role", "in_shape"), OFFERS)
-SORTS = (
-    MODEL,
-    _Sort("a dataset", Dataset, check_dataset),
-    _Sort("an algorithm", (RoundAlgorithm, EventAlgorithm), check_algorithm, positional=1),
-    _Sort("a local optimizer", LocalOptimizer, check_optimizer),
-    _Sort("a trace format", Format, check_format, ("files", "machine_events", "step", "unit")),
-)
-
-
-def check(target: Any, /, **arguments: Any) -> Report:
+def check(target: Any, /, *, fresh_process: bool = False, **arguments: Any) -> Report:
     """Put a class through the promises that flexray relies on.
 
     Args:
         target: A class of models (``torch.nn.Module``), datasets, algorithms, local optimizers or trace formats; an
             object of one; a function that makes a model; or a module with a trace format in ``FORMAT``.
+        fresh_process: Start another Python, too, which takes seconds, and compare its numbers; the command does.
         arguments: Those of its constructor that flexray does not fill in. Besides, for a model ``role``, ``party`` or
             ``server``, and ``in_shape``, the shape of one sample; for a trace format ``files``, and ``machine_events``,
             ``step`` and ``unit`` as when it imports them.
@@ -87,40 +41,12 @@ def check(target: Any, /, **arguments: Any) -> Report:
         >>> flexray.check(MyModel, width=64)
         my_module.MyModel, a model, keeps 14 promises: ...
     """
-    if isinstance(target, ModuleType):
-        target = getattr(target, "FORMAT", target)
-    sort = _sort_of(target)
-    kind = target if isinstance(target, type) or inspect.isroutine(target) else type(target)
-    subject = f"{kind.__module__}.{kind.__qualname__}"
-    words, own = {}, dict(arguments)
-    for name in sort.words:
-        if name in own and (name in sort.given or name not in inspect.signature(kind).parameters):
-            words[name] = own.pop(name)
-    if kind is target:
-        factory = bind(kind.__name__, kind, own, sort.kind, sort.given, sort.positional, subject)
-    elif own:
-        raise ConfigError(f"{kind.__name__}.{next(iter(own))}: the object is made already; expected a class")
-    elif sort.positional:
-        factory = partial(copy.deepcopy(target).for_system)
-    else:
-        factory = partial(copy.deepcopy, target)
-    checks = Checks(subject, sort.name, kind)
-    sort.check(checks, factory, words)
-    return checks.report()
+    from flexray.check.sorts import run_checks  # imports torch and Ray's pickle
 
-
-def _sort_of(target: Any) -> _Sort:
-    for sort in SORTS:
-        if issubclass(target, sort.kind) if isinstance(target, type) else isinstance(target, sort.kind):
-            return sort
-    if inspect.isroutine(target) and is_model_factory(target):
-        return MODEL
-    if isinstance(target, Optimizer) or (isinstance(target, type) and issubclass(target, Optimizer)):
-        raise ConfigError(
-            "check: a torch.optim class is used by flexray.optimizers.TorchOptimizer; check that with name=..."
-        )
-    expected = ", ".join(sort.name for sort in SORTS)
-    raise ConfigError(f"check: expected {expected} or a class of one, got {target!r}")
+    if not fresh_process:
+        return run_checks(target, arguments, travels)
+    with closing(FreshProcess()) as elsewhere:
+        return run_checks(target, arguments, elsewhere)
 
 
 make_callable(__name__)

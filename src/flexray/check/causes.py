@@ -10,7 +10,8 @@ import sys
 import sysconfig
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -56,6 +57,18 @@ def _file_of(target: Any) -> str:
         return ""
 
 
+@contextmanager
+def borrowed_generators() -> Iterator[None]:
+    """Give the global generators of Python, NumPy and torch back to the caller as they were."""
+    own, legacy, torchs = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(own)
+        np.random.set_state(legacy)
+        torch.set_rng_state(torchs)
+
+
 class Watch:
     """Gives all global generators another state for a while, and sees what the user's code asks in it.
 
@@ -80,7 +93,8 @@ class Watch:
         return [*self.clocks, *self._draws]
 
     def __enter__(self) -> Self:
-        self._before = (random.getstate(), np.random.get_state(), torch.get_rng_state(), sys.getprofile())
+        self._borrowed, self._profile = borrowed_generators(), sys.getprofile()
+        self._borrowed.__enter__()
         random.seed(self._state)
         np.random.seed(self._state)
         if self._seeds_torch:
@@ -94,17 +108,14 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        own, legacy, torchs, profile = self._before
-        sys.setprofile(profile)
+        sys.setprofile(self._profile)
         names = ("NumPy's", "torch's") if self._seeds_torch else ("NumPy's",)
         for name, before, after in zip(names, self._at_start, self._states(), strict=True):
             if before != after:
                 self._draw(f"draws from {name} global generator")
         for name in changed(self._variables, variables(self._target)) if self._sees else ():
             self._draws[Cause(f"'{name}' outlives an object and changes", "keep it in the object itself")] = None
-        random.setstate(own)
-        np.random.set_state(legacy)
-        torch.set_rng_state(torchs)
+        self._borrowed.__exit__(None, None, None)
 
     def _states(self) -> tuple[str, ...]:
         states = (fingerprint(np.random.get_state()), fingerprint(torch.get_rng_state()))

@@ -16,12 +16,11 @@ import torch
 from torch import Tensor
 
 from flexray.check.causes import Cause, Watch, changed, fingerprint, remembered
-from flexray.check.promises import BrokenError, Checks, same
+from flexray.check.promises import ELSEWHERE, BrokenError, Checks, same
 from flexray.core.errors import DataError
 from flexray.data.base import SPLITS, Dataset, Features, IdArray, Outline, SavedModel, Split
 from flexray.data.checks import check_features
 from flexray.data.outlines import check_classes, check_outline, load_labels
-from flexray.engine.hosts.ray.travel import travelled
 from flexray.engine.parties.party import check_sizes
 
 REPEATS = "reads the same numbers again"
@@ -208,9 +207,13 @@ def _travels(checks: Checks, data: _Data) -> None:
         dataset = data.make()
         expected = _all(data, dataset)
         for thing in (data.make(), dataset):  # one that is new, and one that was read
-            found = _all(data, travelled(thing))
+            found = checks.elsewhere(_all_of, (data, thing))
             if not checks.broke(REPEATS):
-                same(found, expected, _differs(found, expected), UNSEEN)
+                same(found, expected, _differs(found, expected), ELSEWHERE)
+
+
+def _all_of(pair: tuple[_Data, Dataset]) -> dict[str, str]:
+    return _all(*pair)
 
 
 def _scales_again(checks: Checks, data: _Data) -> None:

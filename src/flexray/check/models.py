@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from flexray.check.causes import Cause, Watch, changed, remembered
-from flexray.check.promises import BrokenError, Checks, same
+from flexray.check.promises import ELSEWHERE, BrokenError, Checks, same
 from flexray.check.roles import Role, roles_of
-from flexray.check.trial import LR, SAVED_AFTER, first_difference, numbers, snapshot_of, unset_memory_is_nan
+from flexray.check.trial import LR, SAVED_AFTER, Numbers, Trial, UnsetIsNan, first_difference, numbers, snapshot_of
 from flexray.core.messages import Ended
 from flexray.engine.hosts.inline import borrowed_torch
-from flexray.engine.hosts.ray.travel import travelled
 from flexray.engine.parties.state import digest
 from flexray.engine.parties.trainer import trainable
 from flexray.models import OFFERS
@@ -66,7 +65,7 @@ def _check_role(checks: Checks, role: Role) -> None:
 
 def _starts(checks: Checks, role: Role) -> nn.Module:
     """Return a model that was checked as it is before its first use."""
-    with Watch(checks.target, 1, sees=False), unset_memory_is_nan():
+    with Watch(checks.target, 1, sees=False), UnsetIsNan():
         first = role.build()
     with checks.promise(SETS):
         for name, value in first.state_dict().items():
@@ -78,11 +77,6 @@ def _starts(checks: Checks, role: Role) -> nn.Module:
         with Watch(checks.target, 2) as watch:
             second = role.build()
         same(digest(second), digest(first), "a second model differs", UNSEEN, lambda: watch.causes)
-    if checks.broke(BEGINS):
-        return first
-    with checks.promise("is the same in another process", "pickle has to take its arguments; copy arrays to edit them"):
-        arrived = digest(role.build(factory=travelled(role.factory)))
-        same(arrived, digest(first), "its first parameters differ", UNSEEN)
     return first
 
 
@@ -191,6 +185,10 @@ def _repeats(checks: Checks, role: Role, first: nn.Module) -> None:
         if diverged is not None:
             seen = f"by round {diverged.round} the loss is infinite, NaN or a million times the first"
             raise BrokenError(seen, f"expected outputs near 1 for samples near 1, at a rate of {LR}")
+    mend = "pickle has to take its arguments; copy arrays to edit them"
+    with checks.promise("trains with the same numbers in another process", mend):
+        found = checks.elsewhere(_numbers, trial)
+        same(found, expected, f"{first_difference(found, expected)} differs", ELSEWHERE)
     if checks.broke(FINITE):
         return
     with checks.promise("goes on from a checkpoint with the same numbers"):
@@ -199,6 +197,10 @@ def _repeats(checks: Checks, role: Role, first: nn.Module) -> None:
         expected = {name: text for name, text in expected.items() if name in found}
         what = f"{first_difference(found, expected)} differs"
         same(found, expected, what, UNSEEN, lambda: _forgotten(role, first))
+
+
+def _numbers(trial: Trial) -> Numbers:
+    return numbers(trial.run())
 
 
 def _forgotten(role: Role, model: nn.Module) -> list[Cause]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flexray.check.causes import Cause, is_users
+from flexray.check.elsewhere import Elsewhere, travels
 from flexray.core.errors import CheckError, FlexrayError, ParticipantError, blame
 
 
@@ -34,6 +35,12 @@ class Report:
         return "\n".join((*lines, *(f"  (not checked: {note})" for note in self.notes)))
 
 
+ELSEWHERE = Cause(
+    "in another process",
+    "do without hash(), the order of a set, and what a module draws or changes when it is imported",
+)
+
+
 class BrokenError(FlexrayError):
     """A promise is broken.
 
@@ -54,10 +61,11 @@ class Checks:
         subject: The class.
         kind: What it is for.
         target: The class itself, whose lines messages name.
+        elsewhere: Applies a function to an object as another process gets it.
     """
 
-    def __init__(self, subject: str, kind: str, target: Any) -> None:
-        self.subject, self.kind, self.target = subject, kind, target
+    def __init__(self, subject: str, kind: str, target: Any, elsewhere: Elsewhere[Any] = travels) -> None:
+        self.subject, self.kind, self.target, self.elsewhere = subject, kind, target, elsewhere
         self.place = ""
         """Where the class stands now, such as ``as the server``, for messages."""
         self._kept: dict[str, None] = {}

@@ -51,6 +51,8 @@ def check_format(checks: Checks, factory: partial[Any], words: Mapping[str, Any]
         if not isinstance(getattr(form, "summary", None), str):
             raise BrokenError("it has no summary", "expected one line for the help text")
         form.check(checks.subject, request)
+    if checks.broke():
+        return
     request = replace(request, policy=Policy(above_one=getattr(form, "above_one", "clip")))
     with checks.promise("reads machines in the order of their names, with a value from 0 to 1 or NaN per window"):
         _check_rows(form, request)
@@ -68,7 +70,8 @@ def check_format(checks: Checks, factory: partial[Any], words: Mapping[str, Any]
             found, again = _read(form, replace(request, workers=1)), _read(form, replace(request, workers=4))
         for one in (found, again):
             same(one, expected, "they differ", UNSEEN, lambda: watch.causes)
-    _reads_parts(checks, form, request)
+    if not checks.broke():
+        _reads_parts(checks, form, request)
 
 
 def _request(words: Mapping[str, Any]) -> Request:
@@ -129,7 +132,7 @@ def _reads_parts(checks: Checks, form: Format, request: Request) -> None:
     request = replace(request, step_s=int(step)) if step == int(step) else request
     with tempfile.TemporaryDirectory() as folder:
         halves = [lines[: len(lines) // 2], lines[len(lines) // 2 :]]
-        if lines[0][:1].isalpha():
+        if _is_header(lines[0]):
             halves[1] = [lines[0], *halves[1]]
         files = tuple(Path(folder) / f"{number}{path.suffix}" for number in (1, 2))
         for file, half in zip(files, halves, strict=True):
@@ -147,3 +150,12 @@ def _reads_parts(checks: Checks, form: Format, request: Request) -> None:
                 "the parts give other values",
                 Cause("", "add up the files of request.files in order"),
             )
+
+
+def _is_header(line: bytes) -> bool:
+    """Whether a line of text names columns: its last field is no number."""
+    try:
+        float(line.rpartition(b",")[2])
+    except ValueError:
+        return True
+    return False

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from torch.overrides import TorchFunctionMode
+from typing_extensions import override
 
 from flexray.algorithms.base import System
 from flexray.algorithms.flex import FlexVFL
@@ -20,7 +22,6 @@ from flexray.engine.driver.make import make_driver
 from flexray.engine.driver.seam import Placement
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
-from flexray.engine.parties.devices import Flags, get_flags, set_flags
 from flexray.engine.parties.spec import ParticipantSpec, Shared
 from flexray.models import Linear, ModuleFactory
 from flexray.optimizers import LocalSGD
@@ -28,6 +29,7 @@ from flexray.optimizers import LocalSGD
 SEED, WIDTH, BATCH = 7, 6, 4
 ROUNDS, SAVED_AFTER = 4, 2
 LR = 0.01
+UNSET = (torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty)
 Dtype = Literal["float32", "float64"]
 Numbers = dict[str, str]
 """What came out of a run, by round or participant, as fingerprints."""
@@ -116,15 +118,15 @@ def snapshot_of(records: list[Record]) -> Snapshot:
     return next(record for record in records if isinstance(record, Snapshot))
 
 
-@contextmanager
-def unset_memory_is_nan() -> Iterator[None]:
-    """Let memory that is read before it is written hold NaN, on purpose and not by chance."""
-    before: Flags = get_flags()
-    set_flags(replace(before, deterministic=True, warn_only=True, fill_memory=True))
-    try:
-        yield
-    finally:
-        set_flags(before)
+class UnsetIsNan(TorchFunctionMode):
+    """Within it, memory that a new tensor was given without values holds NaN, on purpose and not by chance."""
+
+    @override
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        return made.fill_(math.nan) if func in UNSET and made.is_floating_point() else made
 
 
 def seeded(number: int) -> torch.Generator:

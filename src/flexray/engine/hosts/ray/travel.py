@@ -7,15 +7,27 @@ from typing import Any, TypeVar
 from ray import cloudpickle
 
 T = TypeVar("T")
+Packed = tuple[bytes, list[bytes]]
+"""A pickle, and the memory of the arrays in it."""
+
+
+def pack(thing: Any) -> Packed:
+    """Return an object as it is sent."""
+    held: list[bytes] = []
+
+    def hold(buffer: Any) -> None:
+        held.append(bytes(buffer.raw()))
+
+    return cloudpickle.dumps(thing, protocol=5, buffer_callback=hold), held
+
+
+def unpack(packed: Packed) -> Any:
+    """Return an object as an actor gets it: its arrays are read-only."""
+    data, held = packed
+    return cloudpickle.loads(data, buffers=held)
 
 
 def travelled(thing: T) -> T:
-    """Return an object as an actor gets it: pickled and unpickled, with its arrays in memory that is read-only."""
-    held: list[memoryview] = []
-
-    def hold(buffer: Any) -> None:
-        held.append(buffer.raw())
-
-    data = cloudpickle.dumps(thing, protocol=5, buffer_callback=hold)
-    arrived: T = cloudpickle.loads(data, buffers=[bytes(part) for part in held])
+    """Return an object as an actor gets it, packed and unpacked in this process."""
+    arrived: T = unpack(pack(thing))
     return arrived
