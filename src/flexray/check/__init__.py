@@ -38,8 +38,13 @@ def check(target: Any, /, *, fresh_process: bool = False, **arguments: Any) -> R
         ConfigError: The target is none of these, or an argument is missing or unknown.
 
     Example:
-        >>> flexray.check(MyModel, width=64)
-        my_module.MyModel, a model, keeps 14 promises: ...
+        >>> import flexray
+        >>> from flexray.models import Linear
+        >>> flexray.check(Linear, role="server")
+        flexray.models.mlp.Linear, a model as the server, keeps 14 promises:
+          can be made and used
+          sets every parameter and buffer to a finite number
+          ...
     """
     from flexray.check.sorts import run_checks  # imports torch and Ray's pickle
 

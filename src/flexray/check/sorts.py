@@ -22,7 +22,7 @@ from flexray.check.models import check_model, is_model_factory
 from flexray.check.optimizers import check_optimizer
 from flexray.check.promises import Checks, Report
 from flexray.check.traces import check_format
-from flexray.config.components import Kind, bind
+from flexray.config.components import Kind, component
 from flexray.core.errors import ConfigError
 from flexray.data.base import Dataset
 from flexray.models import OFFERS
@@ -80,7 +80,7 @@ def run_checks(target: Any, arguments: Mapping[str, Any], elsewhere: Elsewhere[A
         if name in own and (name in sort.given or name not in inspect.signature(kind).parameters):
             words[name] = own.pop(name)
     if kind is target:
-        factory = bind(kind.__name__, kind, own, sort.kind, sort.given, sort.positional, subject)
+        factory = component(kind.__name__, {**own, "_target_": kind}, sort.kind, sort.given, sort.positional)
     elif own:
         raise ConfigError(f"{kind.__name__}.{next(iter(own))}: the object is made already; expected a class")
     elif sort.positional:

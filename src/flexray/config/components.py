@@ -22,7 +22,7 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
 
     Args:
         key: Where the node stands, for messages.
-        node: A mapping with ``_target_``, an import path such as ``my_package.MyModel``.
+        node: A mapping with ``_target_``: an import path such as ``my_package.MyModel``, or the class itself.
         kind: What the class must be; of a function, only the result is checked, by :func:`make`.
         given: Names of parameters that are filled in later.
         positional: Number of parameters that are filled in later by position.
@@ -31,34 +31,9 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
         ConfigError: There is no such class, or it is of another kind, or takes other arguments.
         flexray.core.errors.ParticipantError: Its module raised while it was imported.
     """
-    if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
-        raise ConfigError(f"{key}: expected a mapping with _target_, an import path, got {shown(node)}")
-    path = node["_target_"]
-    arguments = {name: value for name, value in node.items() if name != "_target_"}
-    return bind(key, find(f"{key}._target_", path), arguments, kind, given, positional, path)
-
-
-def bind(
-    key: str,
-    target: Any,
-    arguments: Mapping[str, Any],
-    kind: Kind = object,
-    given: Sequence[str] = (),
-    positional: int = 0,
-    path: str = "",
-) -> partial[Any]:
-    """Return a call of a class with arguments bound, not made yet; see :func:`component`.
-
-    Args:
-        key: Where the class stands, for messages.
-        target: The class, or a function that makes an object.
-        arguments: By name; one that is a mapping with ``_target_`` is made now.
-        kind: What the class must be.
-        given: Names of parameters that are filled in later.
-        positional: Number of parameters that are filled in later by position.
-        path: Import path of the class, for messages; by default its name.
-    """
-    path = path or getattr(target, "__qualname__", repr(target))
+    target, path = _target(key, node)
+    if isinstance(target, kind) and not isinstance(target, type) and kind is not object:
+        raise ConfigError(f"{key}: expected a class or a function that makes one, got an instance of '{path}'")
     if not callable(target):
         raise ConfigError(f"{key}._target_: expected a class, '{path}' is a {type(target).__name__}")
     if isinstance(target, type) and not issubclass(target, kind):
@@ -66,19 +41,28 @@ def bind(
     if inspect.isabstract(target):
         missing = ", ".join(sorted(target.__abstractmethods__))
         raise ConfigError(f"{key}._target_: '{path}' lacks what every {_names(kind)} defines: {missing}")
-    for name in arguments:
+    for name in node:
         if not isinstance(name, str):
             raise ConfigError(f"{key}.{name}: expected the name of an argument, got {shown(name)}")
-    made = {
+    arguments = {
         name: make(f"{key}.{name}", value) if isinstance(value, Mapping) and "_target_" in value else value
-        for name, value in arguments.items()
+        for name, value in node.items()
+        if name != "_target_"
     }
-    _check_arguments(key, target, made, given, positional)
-    return partial(target, **made)
+    _check_arguments(key, target, arguments, given, positional)
+    return partial(target, **arguments)
 
 
 def make(key: str, node: Any, kind: Kind = object, *args: Any) -> Any:
-    """Build the node's object now; a ValueError of its constructor becomes a message that names the key."""
+    """Build the node's object now; a ValueError of its constructor becomes a message that names the key.
+
+    Where no further arguments are filled in, ``_target_`` may be an instance of ``kind``, which is returned.
+    """
+    target, path = _target(key, node)
+    if isinstance(target, kind) and not isinstance(target, type) and kind is not object and not args:
+        for name in node.keys() - {"_target_"}:
+            raise ConfigError(f"{key}.{name}: expected no keys beside an instance of '{path}'")
+        return target
     call = component(key, node, kind, positional=len(args))
     try:
         with blame(key, "construction"):
@@ -87,11 +71,22 @@ def make(key: str, node: Any, kind: Kind = object, *args: Any) -> Any:
         raise ConfigError(f"{key}: {error}" if "." in key and key not in str(error) else str(error)) from error
     except ParticipantError as error:
         if isinstance(error.__cause__, ValueError | OSError):
-            raise ConfigError(f"{key} ({node['_target_']}): {error.__cause__}") from error
+            raise ConfigError(f"{key} ({path}): {error.__cause__}") from error
         raise
     if not isinstance(made, kind):
-        raise ConfigError(f"{key}._target_: expected a {_names(kind)}, '{node['_target_']}' made {made!r}")
+        raise ConfigError(f"{key}._target_: expected a {_names(kind)}, '{path}' made {made!r}")
     return made
+
+
+def _target(key: str, node: Any) -> tuple[Any, str]:
+    """Return what a node's ``_target_`` names or is, and its import path or name."""
+    target = node.get("_target_") if isinstance(node, Mapping) else None
+    if isinstance(target, str):
+        return find(f"{key}._target_", target), target
+    if target is None:
+        raise ConfigError(f"{key}: expected a mapping with _target_, an import path, got {shown(node)}")
+    named = target if hasattr(target, "__qualname__") else type(target)
+    return target, f"{named.__module__}.{named.__qualname__}"
 
 
 def find(key: str, path: str) -> Any:
