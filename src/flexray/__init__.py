@@ -10,13 +10,22 @@ if TYPE_CHECKING:
     from flexray.api.run import Run as Run
     from flexray.api.simulate import simulate as simulate
     from flexray.cluster import cluster as cluster
+    from flexray.core.errors import FlexrayError as FlexrayError
+    from flexray.core.errors import UserError as UserError
 
 __version__ = "0.1.0"
 
-_PLACES = {"Run": "api.run", "cluster": "cluster", "read": "api.read", "simulate": "api.simulate"}
+_PLACES = {
+    "FlexrayError": "core.errors",
+    "Run": "api.run",
+    "UserError": "core.errors",
+    "cluster": "cluster",
+    "read": "api.read",
+    "simulate": "api.simulate",
+}
 """The modules of the public names, which are imported when a name is used: ``import flexray`` itself imports none."""
 
-__all__ = ["Run", "cluster", "read", "simulate"]
+__all__ = ["FlexrayError", "Run", "UserError", "cluster", "read", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
