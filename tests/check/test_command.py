@@ -69,7 +69,7 @@ def command(
 def test_a_class_that_keeps_its_promises(command: Callable[..., tuple[int, str, str]]) -> None:
     status, out, err = command("mine.Net", "width=8", "role=party")
     assert (status, err) == (0, "")
-    assert out.startswith("mine.Net, a model as the party, keeps 14 promises:\n  can be made and used\n")
+    assert out.startswith("mine.Net, a model as a party, keeps 14 promises:\n  can be made and used\n")
 
 
 def test_a_class_that_breaks_some(command: Callable[..., tuple[int, str, str]]) -> None:

@@ -228,11 +228,28 @@ def test_a_fault_is_found_and_named(model: type[nn.Module], arguments: dict[str,
     assert said.replace("FILE", __file__) in caught.value.failures[0]
 
 
+class EditsItsInput(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.mul_(2).add_(1))
+
+
+class Frozen(Net):
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        self.requires_grad_(False)
+
+
+@pytest.mark.parametrize("model", [EditsItsInput, Frozen])
+def test_what_a_model_may_do(model: type[nn.Module]) -> None:
+    report = flexray.check(model)
+    assert report.notes == (("gradients: none of its parameters wants one",) * (model is Frozen))
+
+
 def test_what_fails_in_both_places_is_said_once() -> None:
     with pytest.raises(CheckError) as caught:
         flexray.check(DropsInEvaluation)
     (failure,) = caught.value.failures
-    assert failure.startswith("draws nothing in evaluation (as the party): two passes differ; ")
+    assert failure.startswith("draws nothing in evaluation (as a party): two passes differ; ")
 
 
 def make_net(out_features: int) -> nn.Module:
@@ -243,7 +260,7 @@ def test_objects_and_functions_are_checked_like_classes() -> None:
     promises = flexray.check(Net).promises
     assert flexray.check(Net(12, 6), in_shape=[12]).promises == promises
     assert flexray.check(make_net, in_shape=[12], role="party").promises == promises
-    assert flexray.check(Net, in_features=30).kind == "a model as the party"
+    assert flexray.check(Net, in_features=30).kind == "a model as a party"
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,14 @@ from flexray.engine.parties.state import digest
 from flexray.engine.parties.trainer import trainable
 from flexray.models import OFFERS
 
+DRAWS = "draws nothing in evaluation"
 BEGINS = "has the same first parameters for the same seed"
-USES, DOUBLE = "can be made and used", "computes in float64, too"
+USES = "can be made and used"
+DOUBLE = "computes in float64, too"
 REGISTERS = "registers all layers, parameters and tensors"
 FINITE = "stays finite in training"
 SETS = "sets every parameter and buffer to a finite number"
-DRAWS, TRAINS = "draws nothing in evaluation", "trains with the same numbers for the same seed"
+TRAINS = "trains with the same numbers for the same seed"
 UNSEEN = Cause(
     "and nothing was seen that they may depend on",
     "expected them to depend on the arguments, the samples and torch's own random functions alone",
@@ -36,20 +38,17 @@ UNSEEN = Cause(
 def check_model(checks: Checks, factory: partial[Any], words: Mapping[str, Any]) -> None:
     """Check a model in the places that it can take; see :func:`flexray.check.roles.roles_of` for the words."""
     roles = roles_of(factory, words)
-    checks.kind += f" as the {' and as the '.join(role.name for role in roles)}"
+    checks.kind += f" {' and '.join(role.words for role in roles)}"
     for role in roles:
-        checks.place = f"as the {role.name}" if len(roles) > 1 else ""
+        checks.place = role.words if len(roles) > 1 else ""
         with borrowed_torch():
             torch.set_num_threads(1)
             _check_role(checks, role)
 
 
 def _check_role(checks: Checks, role: Role) -> None:
-    mend = ""
-    if not role.suits:
-        shape = role.trial.dataset.features(0, torch.float32)["train"].sample_shape
-        mend = f"the samples had the shape {list(shape)}; in_shape=[...] gives them another"
-    with checks.promise(USES, mend):
+    mend = f"the samples had the shape {list(role.sample_shape)}; in_shape=[...] gives them another"
+    with checks.promise(USES, "" if role.suits else mend):
         role.construct(role.trial)
     if checks.broke(USES):
         return
@@ -127,7 +126,7 @@ def _evaluates(checks: Checks, role: Role, model: nn.Module) -> None:
         return
     with checks.promise("evaluates each sample by itself"), torch.no_grad():
         model, x = model.double(), role.inputs(torch.float64)
-        halves = [model(*(part[rows] for part in x)) for rows in (slice(0, 2), slice(2, 4))]
+        halves = [model(*(part[rows].clone() for part in x)) for rows in (slice(0, 2), slice(2, 4))]
         if not torch.allclose(torch.cat(halves), model(*x), rtol=1e-6, atol=1e-8):
             mend = "compute nothing over the samples of a batch, except in train mode"
             raise BrokenError("in smaller batches samples have other results", mend)
@@ -153,6 +152,9 @@ def _keeps_its_mode(checks: Checks, role: Role, model: nn.Module) -> None:
 
 
 def _has_gradients(checks: Checks, role: Role, model: nn.Module) -> None:
+    if not trainable(model):
+        checks.notes.append("gradients: none of its parameters wants one")
+        return
     with checks.promise("passes a gradient to every parameter that wants one"):
         loss = model.train()(*role.inputs()).square().sum()
         if not loss.requires_grad:

@@ -107,7 +107,7 @@ class Checks:
         kept = [text for text in self._kept if text not in self._failures]
         if self._failures:
             raise CheckError(self.subject, self._failures.values(), len(kept))
-        return Report(self.subject, self.kind, tuple(kept), tuple(self.notes))
+        return Report(self.subject, self.kind, tuple(kept), tuple(dict.fromkeys(self.notes)))
 
     def _said(self, error: FlexrayError) -> str:
         """Return an error in one line, with the user's line if the user's code raised it."""

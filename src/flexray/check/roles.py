@@ -56,20 +56,24 @@ class Role:
             else:
                 Party(trial.specs()[0], trial.shared())
 
-    def build(self, dtype: torch.dtype = torch.float32, factory: Callable[..., nn.Module] | None = None) -> nn.Module:
+    @property
+    def words(self) -> str:
+        """The place in words."""
+        return f"as {'the' if self.name == SERVER else 'a'} {self.name}"
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of a party's samples."""
+        return self.trial.dataset.features(0, torch.float32)["train"].sample_shape
+
+    def build(self) -> nn.Module:
         """Return a model as a participant makes it, in train mode."""
-        outline = self.trial.dataset.outline()
-        seed_torch(SEED, SERVER_INDEX if self.name == SERVER else 1, "init")
-        made = factory or self.factory
-        if self.name == SERVER:
-            offers: dict[str, Any] = {
-                "in_features": WIDTH * len(outline.parties),
-                "out_features": outline.task.num_outputs,
-            }
-            return build_module(made, **offers).to(dtype).train()
-        shape = self.trial.dataset.features(0, dtype)["train"].sample_shape
+        outline, shape = self.trial.dataset.outline(), self.sample_shape
         sizes: dict[str, Any] = {"in_features": int(np.prod(shape)), "in_shape": shape, "out_features": WIDTH}
-        return build_module(made, **sizes).to(dtype).train()
+        if self.name == SERVER:
+            sizes = {"in_features": WIDTH * len(outline.parties), "out_features": outline.task.num_outputs}
+        seed_torch(SEED, SERVER_INDEX if self.name == SERVER else 1, "init")
+        return build_module(self.factory, **sizes).train()
 
     def inputs(self, dtype: torch.dtype = torch.float32, size: int = 4) -> Inputs:
         """Return what the model is called with for some samples."""
@@ -107,7 +111,7 @@ def _as_party(factory: partial[Any], shape: Any) -> Role:
     """Return a party with samples that suit the model, or else with the first ones that were tried."""
     tried = SHAPES
     if shape is not None:
-        if not isinstance(shape, Sequence) or not all(isinstance(n, int) and n > 0 for n in shape):
+        if not isinstance(shape, Sequence) or not shape or not all(isinstance(n, int) and n > 0 for n in shape):
             raise ConfigError(f"in_shape: expected a list of positive whole numbers, got {shape!r}")
         several: dict[int, tuple[Content, ...]] = {2: ("sequences",), 1: ("tokens", "words")}
         tried = tuple((tuple(shape), content) for content in (*several.get(len(shape), ()), "numbers"))
