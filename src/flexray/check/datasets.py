@@ -34,26 +34,17 @@ KINDS = (torch.float32, torch.float64)
 
 @dataclass
 class _Data:
-    """A dataset as it is read: its outline, and who made it.
+    """A dataset as it is read.
 
     Args:
         make: Makes a fresh one.
         outline: Names, sizes and task.
+        loaded: Features of the parties (0-based) that are looked at.
     """
 
     make: Callable[[], Dataset]
     outline: Outline
-
-    @property
-    def parties(self) -> list[int]:
-        """The parties (0-based) that are looked at: the first two and the last."""
-        count = len(self.outline.parties)
-        return sorted({*range(min(2, count)), count - 1})
-
-    def ids(self, split: Split) -> IdArray:
-        """Return IDs of some samples of a split, from all over it."""
-        size = self.outline.sizes[split]
-        return np.unique(np.linspace(0, max(0, size - 1), min(size, MOST)).astype(np.int64))
+    loaded: dict[int, Mapping[Split, Features]]
 
 
 def check_dataset(checks: Checks, factory: partial[Any], words: Mapping[str, Any]) -> None:
@@ -62,17 +53,32 @@ def check_dataset(checks: Checks, factory: partial[Any], words: Mapping[str, Any
         outline = check_outline(factory().outline(), factory(), predicts=False)
     if checks.broke():
         return
-    data = _Data(factory, outline)
+    data = _Data(factory, outline, {})
     _labels(checks, data)
     with checks.promise("returns every split of every party, as long as the outline says"):
-        for party in data.parties:
-            check_sizes(outline.parties[party], factory().features(party, torch.float32), outline.sizes)
+        for party in _parties(outline):
+            data.loaded[party] = factory().features(party, torch.float32)
+            check_sizes(outline.parties[party], data.loaded[party], outline.sizes)
     if checks.broke():
         return
-    for check in (_is_finite, _has_the_dtype, _reads_by_row, _hands_out_copies, _repeats, _travels):
+    for check in (_is_finite, _has_the_dtype, _reads_by_row, _hands_out_copies):
         check(checks, data)
+    _repeats(checks, data)
     _scales_again(checks, data)
     _serves_a_saved_model(checks, data)
+
+
+def _parties(outline: Outline) -> list[int]:
+    """Return the parties (0-based) that are looked at: the first two and the last."""
+    count = len(outline.parties)
+    return sorted({*range(min(2, count)), count - 1})
+
+
+def _splits(outline: Outline, features: Mapping[Split, Features]) -> list[tuple[Split, Features, IdArray]]:
+    """Return the splits that have samples, their features, and IDs of some samples from all over them."""
+    sizes = [(split, outline.sizes[split]) for split in SPLITS if outline.sizes[split]]
+    ids = [np.unique(np.linspace(0, size - 1, min(size, MOST)).astype(np.int64)) for _, size in sizes]
+    return [(split, features[split], own) for (split, _), own in zip(sizes, ids, strict=True)]
 
 
 def _labels(checks: Checks, data: _Data) -> None:
@@ -89,10 +95,6 @@ def _labels(checks: Checks, data: _Data) -> None:
                 )
 
 
-def _splits(data: _Data, features: Mapping[Split, Features]) -> list[tuple[Split, Features, IdArray]]:
-    return [(split, features[split], data.ids(split)) for split in SPLITS if data.outline.sizes[split]]
-
-
 def _batch(features: Features, ids_b: IdArray, epoch: int = 0) -> tuple[Tensor, ...]:
     batch = features.batch(ids_b, epoch)
     return batch if isinstance(batch, tuple) else (batch,)
@@ -100,31 +102,29 @@ def _batch(features: Features, ids_b: IdArray, epoch: int = 0) -> tuple[Tensor, 
 
 def _is_finite(checks: Checks, data: _Data) -> None:
     with checks.promise("returns batches [samples, *sample_shape] of finite numbers"):
-        for party in data.parties:
+        for party, loaded in data.loaded.items():
             name, shapes = data.outline.parties[party], set()
-            for split, features, ids in _splits(data, data.make().features(party, torch.float32)):
-                first = _batch(features, ids)[0]
+            for split, features, ids in _splits(data.outline, loaded):
+                parts = _batch(features, ids)
+                first = parts[0]
                 shapes.add(tuple(features.sample_shape))
                 expected = (len(ids), *features.sample_shape)
-                if not isinstance(first, Tensor) or (_fixed(features, first) and tuple(first.shape) != expected):
+                is_padded = len(parts) > 1  # to the longest of the batch
+                if not isinstance(first, Tensor) or (tuple(first.shape) != expected and not is_padded):
                     found = tuple(first.shape) if isinstance(first, Tensor) else f"a {type(first).__name__}"
                     raise DataError(f"party '{name}': a batch of {split} is {found}, expected a tensor {expected}")
-                for part in _batch(features, ids):
+                for part in parts:
                     array = part.numpy()
                     check_features(array.reshape(len(array), -1), f"party '{name}': {split}")
             if len(shapes) > 1:
                 raise DataError(f"party '{name}': its splits have samples of shapes {', '.join(map(str, shapes))}")
 
 
-def _fixed(features: Features, first: Tensor) -> bool:
-    """Whether samples have a fixed shape; sequences are padded to the longest of a batch."""
-    return not isinstance(features.batch(np.arange(1), 0), tuple)
-
-
 def _has_the_dtype(checks: Checks, data: _Data) -> None:
     with checks.promise("returns numbers of the dtype that is asked for", "end with .to(dtype), or use ArrayFeatures"):
         for dtype in KINDS:
-            for split, features, ids in _splits(data, data.make().features(0, dtype)):
+            loaded = data.loaded[0] if dtype == torch.float32 else data.make().features(0, dtype)
+            for split, features, ids in _splits(data.outline, loaded):
                 found = _batch(features, ids[:2])[0].dtype
                 if found.is_floating_point and found != dtype:
                     raise DataError(f"a batch of {split} is {found}, asked for {dtype}")
@@ -132,8 +132,8 @@ def _has_the_dtype(checks: Checks, data: _Data) -> None:
 
 def _reads_by_row(checks: Checks, data: _Data) -> None:
     with checks.promise("reads a sample as the same numbers in any batch", "row i of a batch belongs to ids[i]"):
-        for party in data.parties:
-            for split, features, ids in _splits(data, data.make().features(party, torch.float32)):
+        for party, loaded in data.loaded.items():
+            for split, features, ids in _splits(data.outline, loaded):
                 whole, order = _batch(features, ids.copy()), ids[::-1].copy()
                 for rows in (order, ids[:1], ids[len(ids) // 2 :]):
                     asked = rows.copy()
@@ -156,7 +156,7 @@ def _agree(part: tuple[Tensor, ...], whole: tuple[Tensor, ...], rows: IdArray) -
 
 def _hands_out_copies(checks: Checks, data: _Data) -> None:
     with checks.promise("hands out new tensors, which a model may edit", "index with the IDs, or clone()"):
-        for split, features, ids in _splits(data, data.make().features(0, torch.float32)):
+        for split, features, ids in _splits(data.outline, data.loaded[0]):
             for rows in (ids, np.arange(data.outline.sizes[split])[:MOST]):
                 with warnings.catch_warnings():
                     warnings.filterwarnings("error", message=".*not writable")
@@ -167,15 +167,15 @@ def _hands_out_copies(checks: Checks, data: _Data) -> None:
                     raise ValueError(f"editing a batch of {split} changes the next one")
 
 
-def _all(data: _Data, dataset: Dataset) -> dict[str, str]:
+def _all(outline: Outline, dataset: Dataset) -> dict[str, str]:
     """Return fingerprints of all that was read of some samples."""
     found = {"its outline": repr(check_outline(dataset.outline(), dataset, predicts=False))}
     for split, labels in dataset.labels().items():
         found[f"the labels of {split}"] = fingerprint(np.asarray(labels))
         found[f"the IDs of {split}"] = fingerprint(dataset.sample_ids(split))
-    for party in reversed(data.parties):
-        for split, features, ids in _splits(data, dataset.features(party, torch.float32)):
-            where = f"{split} of party '{data.outline.parties[party]}'"
+    for party in reversed(_parties(outline)):
+        for split, features, ids in _splits(outline, dataset.features(party, torch.float32)):
+            where = f"{split} of party '{outline.parties[party]}'"
             found |= {f"{where} in epoch {epoch}": fingerprint(_batch(features, ids, epoch)) for epoch in (0, 1)}
     return found
 
@@ -186,53 +186,44 @@ def _differs(found: dict[str, str], expected: dict[str, str]) -> str:
 
 
 def _repeats(checks: Checks, data: _Data) -> None:
+    """Read again: another dataset of the same arguments, the same one, and one in another process."""
+    dataset, first = data.make(), dict[str, str]()
     with checks.promise(REPEATS):
-        dataset = data.make()
         before = remembered(dataset)
         with Watch(checks.target, 1, seeds_torch=True, sees=False):
-            first = _all(data, dataset)
+            first = _all(data.outline, dataset)
         names = changed(before, remembered(dataset))
-        kept = [
-            Cause(f"'self.{name}' changes when it is read", "compute it from files and arguments") for name in names
-        ]
+        mend = "compute it from files and arguments"
+        kept = [Cause(f"'self.{name}' changes when it is read", mend) for name in names]
         with Watch(checks.target, 2, seeds_torch=True) as watch:
-            second, again = _all(data, data.make()), _all(data, dataset)
+            second, again = _all(data.outline, data.make()), _all(data.outline, dataset)
         for found in (second, again):
             same(found, first, _differs(found, first), UNSEEN, lambda: watch.causes or kept)
-
-
-def _travels(checks: Checks, data: _Data) -> None:
     mend = "copy an array before it is edited; open files when they are read"
     with checks.promise("reads the same in every process, where its own arrays are read-only", mend):
         dataset = data.make()
         dataset.outline()  # as the driver does, before it sends it
-        found = checks.elsewhere(_all_of, (data, dataset))
+        found = checks.elsewhere(_all_of, (data.outline, dataset))
         if not checks.broke(REPEATS):
-            expected = _all(data, dataset)
-            same(found, expected, _differs(found, expected), ELSEWHERE)
+            same(found, first, _differs(found, first), ELSEWHERE)
 
 
-def _all_of(pair: tuple[_Data, Dataset]) -> dict[str, str]:
+def _all_of(pair: tuple[Outline, Dataset]) -> dict[str, str]:
     return _all(*pair)
 
 
 def _scales_again(checks: Checks, data: _Data) -> None:
     """New data is scaled as the training data was."""
-    fitted = {
-        name: getattr(data.make().features(party, torch.float32)["train"], "fitted", {})
-        for party, name in enumerate(data.outline.parties)
-        if party in data.parties
-    }
+    names = data.outline.parties
+    fitted = {names[party]: getattr(loaded["train"], "fitted", {}) for party, loaded in data.loaded.items()}
     if not any(fitted.values()):
         return
     with checks.promise("scales by what was fitted before", "return a copy that uses what with_fitted was given"):
         moved = {name: {key: np.asarray(value) + 1 for key, value in own.items()} for name, own in fitted.items()}
-        party, name = next((k, name) for k, name in enumerate(data.outline.parties) if fitted.get(name))
-        ids = data.ids("test")
-        own, kept, other = (
-            fingerprint(_batch(dataset.features(party, torch.float32)["test"], ids))
-            for dataset in (data.make(), data.make().with_fitted(fitted), data.make().with_fitted(moved))
-        )
+        party, name = next((k, name) for k, name in enumerate(names) if fitted.get(name))
+        ids = np.arange(min(MOST, data.outline.sizes["test"]))
+        again = [data.make().with_fitted(values).features(party, torch.float32) for values in (fitted, moved)]
+        own, kept, other = (fingerprint(_batch(features["test"], ids)) for features in (data.loaded[party], *again))
         if kept != own:
             raise ValueError(f"party '{name}': with its own scaling, test samples become others")
         if other == own:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -58,7 +57,7 @@ def _check_role(checks: Checks, role: Role) -> None:
         with checks.promise(DOUBLE, "make constants with self.register_buffer, or in the input's dtype"):
             role.construct(role.trial.with_float64())
     for check in (_evaluates, _takes_one, _keeps_its_mode, _has_gradients):
-        check(checks, role, copy.deepcopy(first))
+        check(checks, role, role.build())
     _repeats(checks, role, first)
 
 

@@ -29,6 +29,9 @@ from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 from flexray.traces.formats.base import Format
 
+MANY = 5
+"""Most classes of a module that a message lists."""
+
 
 @dataclass(frozen=True)
 class Sort:
@@ -104,4 +107,13 @@ def _sort_of(target: Any) -> Sort:
             "check: a torch.optim class is used by flexray.optimizers.TorchOptimizer; check that with name=..."
         )
     expected = ", ".join(sort.name for sort in SORTS)
+    if isinstance(target, ModuleType):
+        kinds = [kind for sort in SORTS for kind in (sort.kind if isinstance(sort.kind, tuple) else (sort.kind,))]
+        own = [name for name, thing in vars(target).items() if _is_of(thing, target.__name__, tuple(kinds))]
+        hint = f"; it has {', '.join(own[:MANY])}" if own else ""
+        raise ConfigError(f"check: expected a class, got the module {target.__name__}{hint}")
     raise ConfigError(f"check: expected {expected} or a class of one, got {target!r}")
+
+
+def _is_of(thing: Any, module: str, kinds: tuple[type, ...]) -> bool:
+    return isinstance(thing, type) and issubclass(thing, kinds) and thing.__module__ == module
