@@ -23,7 +23,9 @@ ROUNDS, SAVED_AFTER = 6, 3
 TIMEOUT, COMM = 20.0, 10.0
 SIZES = (4, 1, 16)
 """Numbers of parties."""
-UNSEEN = Cause("and nothing was seen that it may depend on", "expected plans that follow from the moment and the past")
+UNSEEN = Cause(
+    "with nothing seen that may be why", "plan from the moment, the system and what was planned before alone"
+)
 ROUNDING = 1e-9
 
 

@@ -210,7 +210,8 @@ def fingerprint(value: Any, deep: int = DEEPEST) -> str:
     if deep and isinstance(value, Mapping):
         return repr({repr(key): fingerprint(part, deep - 1) for key, part in value.items()})
     if deep and isinstance(value, list | tuple | set | frozenset | deque):
-        return f"{type(value).__name__} {[fingerprint(part, deep - 1) for part in value]}"
+        parts = [fingerprint(part, deep - 1) for part in value]
+        return f"{type(value).__name__} {sorted(parts) if isinstance(value, set | frozenset) else parts}"
     if deep and not isinstance(value, type | ModuleType) and not callable(value):
         return fingerprint(getattr(value, "__dict__", None), deep - 1)
     return type(value).__name__

@@ -26,9 +26,7 @@ from flexray.engine.parties.party import check_sizes
 REPEATS = "reads the same numbers again"
 MOST = 64
 """Samples of a split that are looked at."""
-UNSEEN = Cause(
-    "and nothing was seen that they may depend on", "expected them to depend on files, arguments and seeds of its own"
-)
+UNSEEN = Cause("with nothing seen that may be why", "read from files, arguments and seeds of your own alone")
 KINDS = (torch.float32, torch.float64)
 
 

@@ -29,8 +29,8 @@ FINITE = "stays finite in training"
 SETS = "sets every parameter and buffer to a finite number"
 TRAINS = "trains with the same numbers for the same seed"
 UNSEEN = Cause(
-    "and nothing was seen that they may depend on",
-    "expected them to depend on the arguments, the samples and torch's own random functions alone",
+    "with nothing seen that may be why",
+    "compute from arguments, samples and torch's own random functions alone",
 )
 
 

@@ -23,7 +23,7 @@ ROUNDS = ((3, 0.05), (1, 0.02), (5, 0.1))
 PRECISION = 1e-12
 AFRESH = "starts every round afresh"
 WEIGHTS = "moves by the weights that it states: theta^tau - theta^0 = -eta sum_t w_t g_t"
-UNSEEN = Cause("and nothing was seen that it may depend on", "expected steps that follow from gradients and state")
+UNSEEN = Cause("with nothing seen that may be why", "step by the gradients and the state of the round alone")
 
 
 class Course:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 from flexray.check.causes import Cause, Watch, fingerprint
 from flexray.check.promises import BrokenError, Checks, same
 from flexray.core.errors import ConfigError, DataError
-from flexray.traces.chunks import GZIP
+from flexray.traces import chunks
 from flexray.traces.cleaning import Counts, Policy
 from flexray.traces.files import FloatArray
 from flexray.traces.formats.base import Format, Request
@@ -27,8 +28,11 @@ from flexray.traces.reading import read_trace
 
 UNITS = (None, "fraction", "percent")
 REPAIRS = ("clip", "fill", "refuse")
+ROUNDING = 1e-9
+LEAST, PIECES = 16, 7
+"""Bytes of a small chunk at least, and how many of them a file has about."""
 EVENTS = ("unused", "optional", "needed")
-UNSEEN = Cause("and nothing was seen that they may depend on", "expected them to depend on the files alone")
+UNSEEN = Cause("with nothing seen that may be why", "read from the files alone")
 
 
 def check_format(checks: Checks, factory: partial[Any], words: Mapping[str, Any]) -> None:
@@ -71,6 +75,7 @@ def check_format(checks: Checks, factory: partial[Any], words: Mapping[str, Any]
         for one in (found, again):
             same(one, expected, "they differ", UNSEEN, lambda: watch.causes)
     if not checks.broke():
+        _reads_in_pieces(checks, form, request)
         _reads_parts(checks, form, request)
 
 
@@ -120,12 +125,42 @@ def _values(form: Format, request: Request) -> dict[str, FloatArray]:
     return dict(form.read(request, Counts()).rows)
 
 
+def _reads_in_pieces(checks: Checks, form: Format, request: Request) -> None:
+    """Large files come in chunks of whole lines (:func:`flexray.traces.chunks.chunks`)."""
+    with checks.promise("reads a file in small chunks as in one"):
+        whole = _values(form, request)
+        with _small_chunks(max(LEAST, request.files[0].stat().st_size // PIECES)):
+            pieces = _values(form, request)
+        mend = "take over from chunk to chunk what a row needs of those before it"
+        same(_agree(pieces, whole), True, "small chunks give other values", Cause("", mend))
+
+
+@contextmanager
+def _small_chunks(size: int) -> Iterator[None]:
+    """Let chunks of files have about ``size`` bytes."""
+    before = chunks.CHUNK_BYTES, chunks.BLOCK_BYTES
+    chunks.CHUNK_BYTES = chunks.BLOCK_BYTES = size
+    try:
+        yield
+    finally:
+        chunks.CHUNK_BYTES, chunks.BLOCK_BYTES = before
+
+
+def _agree(found: dict[str, FloatArray], expected: dict[str, FloatArray]) -> bool:
+    """Whether two readings have the same machines and values, but for the order in which values were added up."""
+    return found.keys() == expected.keys() and all(
+        found[name].shape == expected[name].shape
+        and np.allclose(found[name], expected[name], rtol=ROUNDING, equal_nan=True)
+        for name in expected
+    )
+
+
 def _reads_parts(checks: Checks, form: Format, request: Request) -> None:
     """Two files with half the rows each are read as the file with all of them."""
     path = request.files[0]
     data = path.read_bytes()
     lines = data.splitlines(keepends=True)
-    if len(request.files) > 1 or data.startswith(GZIP) or b"\0" in data or len(lines) < 4:
+    if len(request.files) > 1 or data.startswith(chunks.GZIP) or b"\0" in data or len(lines) < 4:
         checks.notes.append("files in parts: it takes one file of text, with a few rows")
         return
     step = form.read(request, Counts()).step_s
@@ -138,18 +173,9 @@ def _reads_parts(checks: Checks, form: Format, request: Request) -> None:
         for file, half in zip(files, halves, strict=True):
             file.write_bytes(b"".join(half))
         with checks.promise("reads a file in two parts as it reads the whole"):
-            found, expected = _values(form, replace(request, files=files)), _values(form, request)
-            equal = found.keys() == expected.keys() and all(
-                found[name].shape == expected[name].shape
-                and np.allclose(found[name], expected[name], rtol=1e-9, equal_nan=True)
-                for name in expected
-            )
-            same(
-                equal,
-                True,
-                "the parts give other values",
-                Cause("", "add up the files of request.files in order"),
-            )
+            parts, whole = _values(form, replace(request, files=files)), _values(form, request)
+            mend = "add up the files of request.files in order"
+            same(_agree(parts, whole), True, "the parts give other values", Cause("", mend))
 
 
 def _is_header(line: bytes) -> bool:

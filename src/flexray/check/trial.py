@@ -1,4 +1,4 @@
-"""Short runs with the user's class in them: two parties and a server in this process, on made-up samples."""
+"""Short runs with the user's model in them, in this process and on made-up samples."""
 
 from __future__ import annotations
 
