@@ -75,6 +75,8 @@ def check_format(checks: Checks, factory: partial[Any], words: Mapping[str, Any]
         for one in (found, again):
             same(one, expected, "they differ", UNSEEN, lambda: watch.causes)
     if not checks.broke():
+        step = form.read(request, Counts()).step_s  # else some formats look for it in the first chunk
+        request = replace(request, step_s=int(step)) if step == int(step) else request
         _reads_in_pieces(checks, form, request)
         _reads_parts(checks, form, request)
 
@@ -163,8 +165,6 @@ def _reads_parts(checks: Checks, form: Format, request: Request) -> None:
     if len(request.files) > 1 or data.startswith(chunks.GZIP) or b"\0" in data or len(lines) < 4:
         checks.notes.append("files in parts: it takes one file of text, with a few rows")
         return
-    step = form.read(request, Counts()).step_s
-    request = replace(request, step_s=int(step)) if step == int(step) else request
     with tempfile.TemporaryDirectory() as folder:
         halves = [lines[: len(lines) // 2], lines[len(lines) // 2 :]]
         if _is_header(lines[0]):
