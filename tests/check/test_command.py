@@ -99,6 +99,7 @@ def test_a_class_that_breaks_some(command: Callable[..., tuple[int, str, str]]) 
         (["mine.np"], "check: expected a class, got the module numpy"),
         (["mine.np.pi"], "check: expected a model, a dataset, an algorithm, a local optimizer, a trace format or a"),
         (["mine.Net", "widht=3"], "Net.widht: unknown key of Net; did you mean 'width'?"),
+        (["mine.Net", "width=3,4"], "width: expected one value, got several; a list is [1,2]"),
         (["mine.Net", "width=[3"], "width=[3: cannot be read; expected key=value"),
         (["flexray.traces.formats.long"], "files: a format is checked by reading; expected files=[cpu.csv]"),
         (["flexray.traces.formats.long", "files=[no.csv]"], "no.csv: no such file"),
@@ -109,6 +110,14 @@ def test_a_mistake_ends_in_one_line(command: Callable[..., tuple[int, str, str]]
     assert (status, out) == (2, "")
     assert err.startswith(f"flexray: {line}")
     assert err.count("\n") == 1
+
+
+def test_a_module_that_raises(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import json\njson.loads('no')\n", encoding="utf-8")
+    status, out, err = command("broken.Net")
+    assert (status, out) == (2, "")
+    assert err.startswith("Traceback (most recent call last)")
+    assert err.splitlines()[-1].startswith("flexray: check failed in importing broken: JSONDecodeError: ")
 
 
 def test_the_help_says_what_can_be_typed(command: Callable[..., tuple[int, str, str]]) -> None:
@@ -123,5 +132,5 @@ def test_another_process_shows_what_depends_on_hashes(command: Callable[..., tup
     command("mine.Net")  # so that the module can be imported
     hashes = sys.modules["mine"].Hashes
     assert flexray.check(hashes).promises
-    with pytest.raises(CheckError, match=r"the labels of train differs: in another process; do without hash\(\)"):
+    with pytest.raises(CheckError, match=r"labels of train differ; do without hash\(\)"):
         flexray.check(hashes, fresh_process=True)

@@ -208,10 +208,10 @@ class Raises(Data):
 
 
 FAULTS: list[tuple[type[Dataset], str]] = [
-    (NumpyDraws, "party 'right' in epoch 0 differs: draws from NumPy's global generator; draw from a generator"),
-    (TorchDraws, "party 'right' in epoch 0 differs: draws from torch's global generator; draw from a generator"),
-    (ClockDraws, "in epoch 0 differs: reads the clock (FILE, line "),
-    (NoSeed, "in epoch 0 differs: makes a generator without a seed (FILE, line "),
+    (NumpyDraws, "party 'right' in epoch 0 differ: draws from NumPy's global generator; draw from a generator"),
+    (TorchDraws, "party 'right' in epoch 0 differ: draws from torch's global generator; draw from a generator"),
+    (ClockDraws, "in epoch 0 differ: reads the clock (FILE, line "),
+    (NoSeed, "in epoch 0 differ: makes a generator without a seed (FILE, line "),
     (TooFewRows, "party 'left': train has 5 rows, expected 11"),
     (NotFinite, "party 'left': train: row 3, feature 1 is inf; expected finite numbers"),
     (NoSuchClass, "train labels: row 3: label 3 is out of range, expected a whole number from 0 to 2"),
@@ -224,10 +224,10 @@ FAULTS: list[tuple[type[Dataset], str]] = [
     (EditsIds, "a batch of train changes the IDs that it is given"),
     (LosesOneSample, "party 'left': train: samples differ by batch"),
     (CentersTheBatch, "party 'left': train: samples differ by batch"),
-    (CountsBatches, "differs: 'self.batches' changes when it is read"),
+    (CountsBatches, "differ: 'self.batches' changes when it is read"),
     (EditsItsArray, "where its own arrays are read-only: ValueError: output array is read-only (FILE, line "),
     (HoldsALock, "TypeError: cannot pickle '_thread.lock' object; copy an array before it is edited"),
-    (GrowsWhenRead, "its outline differs: 'self.parties' changes when it is read; compute it from"),
+    (GrowsWhenRead, "names, sizes or task differ: 'self.parties' changes when it is read; compute it from"),
     (ScalesAnew, "party 'left': with_fitted changes nothing; return a copy that uses what with_fitted was given"),
     (OtherTask, "for_prediction gives it the task Task(loss='cross_entropy', num_outputs=4, "),
     (Raises, "has a label of the task for every sample: KeyError: 'train' (FILE, line "),

@@ -15,12 +15,13 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from typing import Any
 
 from flexray.check.elsewhere import FreshProcess
 from flexray.config.components import find
 from flexray.config.typed import key_of, read
 from flexray.core.commands import guarded
-from flexray.core.errors import CheckError, ConfigError
+from flexray.core.errors import CheckError, ConfigError, ParticipantError
 
 USAGE = "usage: python -m flexray.check my_module.MyClass [key=value ...]"
 
@@ -37,9 +38,9 @@ def _check(arguments: Sequence[str]) -> int:
     paths = [argument for argument in arguments if "=" not in argument]
     if len(paths) != 1 or paths[0].startswith("-"):
         raise ConfigError(f"expected one class such as my_module.MyModel, got {' '.join(paths) or 'none'}; {USAGE}")
+    keys = dict(_key(argument) for argument in arguments if "=" in argument)
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    keys = {key_of(argument): read(argument).value() for argument in arguments if "=" in argument}
     with closing(FreshProcess()) as elsewhere:
         from flexray.check.sorts import run_checks  # imports torch, while the other process does, too
 
@@ -48,4 +49,14 @@ def _check(arguments: Sequence[str]) -> int:
         except CheckError as error:
             print(f"flexray: {error}", file=sys.stderr)
             return error.exit_status
+        except ParticipantError as error:  # its module raises
+            print(error.trace.rstrip(), file=sys.stderr)
+            raise ConfigError(str(error)) from error
     return 0
+
+
+def _key(argument: str) -> tuple[str, Any]:
+    override = read(argument)
+    if override.is_sweep_override():
+        raise ConfigError(f"{key_of(argument)}: expected one value, got several; a list is [1,2]")
+    return key_of(argument), override.value()

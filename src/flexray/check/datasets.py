@@ -167,20 +167,20 @@ def _hands_out_copies(checks: Checks, data: _Data) -> None:
 
 def _all(outline: Outline, dataset: Dataset) -> dict[str, str]:
     """Return fingerprints of all that was read of some samples."""
-    found = {"its outline": repr(check_outline(dataset.outline(), dataset, predicts=False))}
+    found = {"names, sizes or task": repr(check_outline(dataset.outline(), dataset, predicts=False))}
     for split, labels in dataset.labels().items():
-        found[f"the labels of {split}"] = fingerprint(np.asarray(labels))
-        found[f"the IDs of {split}"] = fingerprint(dataset.sample_ids(split))
+        found[f"labels of {split}"] = fingerprint(np.asarray(labels))
+        found[f"IDs of {split}"] = fingerprint(dataset.sample_ids(split))
     for party in reversed(_parties(outline)):
         for split, features, ids in _splits(outline, dataset.features(party, torch.float32)):
-            where = f"{split} of party '{outline.parties[party]}'"
+            where = f"features of {split} of party '{outline.parties[party]}'"
             found |= {f"{where} in epoch {epoch}": fingerprint(_batch(features, ids, epoch)) for epoch in (0, 1)}
     return found
 
 
 def _differs(found: dict[str, str], expected: dict[str, str]) -> str:
     name = next((name for name in expected if found.get(name) != expected[name]), "")
-    return f"{name} differs"
+    return f"{name} differ"
 
 
 def _repeats(checks: Checks, data: _Data) -> None:

@@ -178,7 +178,7 @@ def _repeats(checks: Checks, role: Role, first: nn.Module) -> None:
         with Watch(target, 2) as watch:
             saved = trial.run(saves=True)
         found = numbers(saved)
-        same(found, expected, f"{first_difference(found, expected)} differs", UNSEEN, lambda: watch.causes)
+        same(found, expected, f"{first_difference(found, expected)} differ", UNSEEN, lambda: watch.causes)
     if checks.broke(TRAINS):
         return
     with checks.promise(FINITE):
@@ -189,14 +189,14 @@ def _repeats(checks: Checks, role: Role, first: nn.Module) -> None:
     mend = "pickle has to take its arguments; copy arrays to edit them"
     with checks.promise("trains with the same numbers in another process", mend):
         found = checks.elsewhere(_numbers, trial)
-        same(found, expected, f"{first_difference(found, expected)} differs", ELSEWHERE)
+        same(found, expected, f"{first_difference(found, expected)} differ", ELSEWHERE)
     if checks.broke(FINITE):
         return
     with checks.promise("goes on from a checkpoint with the same numbers"):
         with Watch(target, 3, sees=False):
             found = numbers(trial.run(since=snapshot_of(saved)), SAVED_AFTER)
         expected = {name: text for name, text in expected.items() if name in found}
-        what = f"{first_difference(found, expected)} differs"
+        what = f"{first_difference(found, expected)} differ"
         same(found, expected, what, UNSEEN, lambda: _forgotten(role, first))
 
 

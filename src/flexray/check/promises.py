@@ -35,10 +35,7 @@ class Report:
         return "\n".join((*lines, *(f"  (not checked: {note})" for note in self.notes)))
 
 
-ELSEWHERE = Cause(
-    "in another process",
-    "do without hash(), the order of a set, and what a module draws or changes when it is imported",
-)
+ELSEWHERE = Cause("", "do without hash(), the order of a set, and what a module draws when it is imported")
 
 
 class BrokenError(FlexrayError):

@@ -99,12 +99,12 @@ def numbers(records: list[Record], after: int = 0) -> Numbers:
     found: Numbers = {}
     for record in records:
         if isinstance(record, RoundRecord) and record.round > after:
-            found[f"the loss of round {record.round}"] = repr(record.train_loss)
+            found[f"losses of round {record.round}"] = repr(record.train_loss)
         elif isinstance(record, EvalRecord) and record.round > after:
-            found[f"an evaluation after round {record.round}"] = repr(record.metrics)
+            found[f"metrics after round {record.round}"] = repr(record.metrics)
         elif isinstance(record, Ended):
             for name, state in record.states.items():
-                found |= {f"'{key}' of {name} at the end": fingerprint(value) for key, value in state.items()}
+                found |= {f"values of '{key}' of {name} at the end": fingerprint(value) for key, value in state.items()}
     return found
 
 
