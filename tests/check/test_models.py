@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import pickle
 import random
 import sys
@@ -291,6 +292,13 @@ def test_the_process_is_as_it_was() -> None:
         flexray.check(NumpyWeights)
     assert state() == before
     assert torch.equal(torch.get_rng_state(), own)
+
+
+def test_a_profiler_goes_on() -> None:
+    profiler = cProfile.Profile()
+    with profiler, pytest.raises(CheckError, match="draws nothing in evaluation"):
+        flexray.check(DropsInEvaluation, role="party")
+    assert profiler.getstats()
 
 
 def test_a_report_lists_its_promises() -> None:

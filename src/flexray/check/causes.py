@@ -95,6 +95,7 @@ class Watch:
     def __enter__(self) -> Self:
         self._borrowed, self._profile = borrowed_generators(), sys.getprofile()
         self._borrowed.__enter__()
+        self._sees &= self._profile is None or callable(self._profile)  # a profiler in C could not be set again
         random.seed(self._state)
         np.random.seed(self._state)
         if self._seeds_torch:
@@ -108,7 +109,8 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        sys.setprofile(self._profile)
+        if self._sees:
+            sys.setprofile(self._profile)
         names = ("NumPy's", "torch's") if self._seeds_torch else ("NumPy's",)
         for name, before, after in zip(names, self._at_start, self._states(), strict=True):
             if before != after:

@@ -27,7 +27,7 @@ from flexray.models import Linear, ModuleFactory
 from flexray.optimizers import LocalSGD
 
 SEED, WIDTH, BATCH = 7, 6, 4
-ROUNDS, SAVED_AFTER = 4, 2
+ROUNDS, SAVED_AFTER, TAU = 3, 1, 2
 LR = 0.01
 UNSET = (torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty)
 Dtype = Literal["float32", "float64"]
@@ -68,12 +68,12 @@ class Trial:
         )
 
     def experiment(self) -> Experiment:
-        """Return the run: everybody takes three local iterations a round."""
+        """Return the run: everybody takes :data:`TAU` local iterations a round."""
         *parties, server = self.specs()
         names = tuple(spec.name for spec in (*parties, server))
         count = len(names)
         system = System(
-            names, (1.0,) * count, 3.0, (1.0,) * (count - 1), (LR,) * count, (LR,) * count,
+            names, (1.0,) * count, float(TAU), (1.0,) * (count - 1), (LR,) * count, (LR,) * count,
             tuple(spec.optimizer for spec in (*parties, server)), (False,) * count,
         )  # fmt: skip
         return Experiment(
