@@ -76,7 +76,7 @@ def test_a_class_that_breaks_some(command: Callable[..., tuple[int, str, str]]) 
     status, out, err = command("mine.Bad", "role=party")
     assert (status, out) == (2, "")
     first, *lines = err.splitlines()
-    assert first == f"flexray: mine.Bad breaks {len(lines)} of 10 promises:"
+    assert first == f"flexray: mine.Bad breaks {len(lines)} of 11 promises:"
     assert [line.split(":")[0] for line in lines] == [
         "  draws nothing in evaluation",
         "  takes a batch of one sample",
