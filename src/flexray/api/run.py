@@ -171,6 +171,7 @@ class Run:
         Raises:
             UserError: The run has no such metric or axis, or no evaluation yet.
         """
+        from flexray.api.picture import Picture
         from flexray.report.grouping import make_groups
         from flexray.report.plots import draw
 
@@ -180,6 +181,7 @@ class Run:
         picture = draw(make_groups([self._read]), metric, by)
         if picture is None:
             raise DataError(f"{self.folder}: there is no evaluation to show, the run is {self.status}")
+        picture.__class__ = Picture
         return picture
 
     def resume(self, *overrides: str, **keys: Any) -> Run:
