@@ -140,9 +140,12 @@ class Run:
         """
         import pandas as pd
 
+        from flexray.data.base import SPLITS
         from flexray.engine.hosts.inline import borrowed_torch
         from flexray.predict import predictions
 
+        if split not in (None, "all", *SPLITS):
+            raise ConfigError(f"split: expected one of {', '.join(SPLITS)}, all, got {split!r}")
         with tempfile.TemporaryDirectory(prefix="flexray-") as home, borrowed_torch():
             found = predictions(self._job(_new_data(data, Path(home))), self.folder, split)
             return pd.DataFrame(list(found.rows), columns=found.columns)
