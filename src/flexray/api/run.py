@@ -140,9 +140,12 @@ class Run:
         """
         import pandas as pd
 
+        from flexray.data.base import SPLITS
         from flexray.engine.hosts.inline import borrowed_torch
         from flexray.predict import predictions
 
+        if split not in (None, "all", *SPLITS):
+            raise ConfigError(f"split: expected one of {', '.join(SPLITS)}, all, got {split!r}")
         with tempfile.TemporaryDirectory(prefix="flexray-") as home, borrowed_torch():
             found = predictions(self._job(_new_data(data, Path(home))), self.folder, split)
             return pd.DataFrame(list(found.rows), columns=found.columns)
@@ -171,6 +174,7 @@ class Run:
         Raises:
             UserError: The run has no such metric or axis, or no evaluation yet.
         """
+        from flexray.api.picture import Picture
         from flexray.report.grouping import make_groups
         from flexray.report.plots import draw
 
@@ -180,6 +184,7 @@ class Run:
         picture = draw(make_groups([self._read]), metric, by)
         if picture is None:
             raise DataError(f"{self.folder}: there is no evaluation to show, the run is {self.status}")
+        picture.__class__ = Picture
         return picture
 
     def resume(self, *overrides: str, **keys: Any) -> Run:
