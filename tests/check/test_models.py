@@ -257,10 +257,15 @@ def make_net(out_features: int) -> nn.Module:
     return Net(12, out_features)
 
 
+def make_sized_net(width: int) -> nn.Module:
+    return Net(12, width)
+
+
 def test_objects_and_functions_are_checked_like_classes() -> None:
     promises = flexray.check(Net).promises
     assert flexray.check(Net(12, 6), in_shape=[12]).promises == promises
-    assert flexray.check(make_net, in_shape=[12], role="party").promises == promises
+    assert flexray.check(make_net, in_shape=[12]).promises == promises
+    assert flexray.check(make_sized_net, width=5, in_shape=[12]).promises == promises
     assert flexray.check(Net, in_features=30).kind == "a model as a party"
 
 

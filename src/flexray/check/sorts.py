@@ -23,7 +23,7 @@ from flexray.check.optimizers import check_optimizer
 from flexray.check.promises import Checks, Report
 from flexray.check.traces import check_format
 from flexray.config.components import Kind, component
-from flexray.core.errors import ConfigError
+from flexray.core.errors import ConfigError, blame
 from flexray.data.base import Dataset
 from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
@@ -74,7 +74,7 @@ def run_checks(target: Any, arguments: Mapping[str, Any], elsewhere: Elsewhere[A
     """
     if isinstance(target, ModuleType):
         target = getattr(target, "FORMAT", target)
-    sort = _sort_of(target)
+    sort = _sort_of(target, arguments)
     kind = target if isinstance(target, type) or inspect.isroutine(target) else type(target)
     subject = f"{kind.__module__}.{kind.__qualname__}"
     words: dict[str, Any] = {}
@@ -96,12 +96,16 @@ def run_checks(target: Any, arguments: Mapping[str, Any], elsewhere: Elsewhere[A
     return checks.report()
 
 
-def _sort_of(target: Any) -> Sort:
+def _sort_of(target: Any, arguments: Mapping[str, Any]) -> Sort:
+    """Return the sort of a class or an object, or of what a function makes of its arguments."""
     for sort in SORTS:
         if issubclass(target, sort.kind) if isinstance(target, type) else isinstance(target, sort.kind):
             return sort
-    if inspect.isroutine(target) and is_model_factory(target):
-        return MODEL
+    if inspect.isroutine(target):
+        if is_model_factory(target):
+            return MODEL
+        with blame("check", "construction"):
+            return _sort_of(target(**{key: arguments[key] for key in arguments if key not in MODEL.words}), {})
     if isinstance(target, Optimizer) or (isinstance(target, type) and issubclass(target, Optimizer)):
         raise ConfigError(
             "check: a torch.optim class is used by flexray.optimizers.TorchOptimizer; check that with name=..."
