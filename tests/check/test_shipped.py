@@ -19,6 +19,7 @@ from flexray.config.schema import config_folder
 from flexray.data.base import Dataset
 from flexray.data.bundle import Bundle
 from flexray.data.digits import Digits
+from flexray.data.sentiment import Sentiment
 from flexray.traces.formats import formats
 from helpers.guides import blocks, file_of
 from helpers.tables import file_per_party, one_file
@@ -102,6 +103,11 @@ def test_bundles(bundle: Path, scale: str) -> None:
 @pytest.mark.parametrize("make", [one_file, file_per_party])
 def test_tables(tmp_path: Path, make: Any) -> None:
     assert "scales by what was fitted before" in flexray.check(make(tmp_path)).promises
+
+
+def test_sequences_and_tokens() -> None:
+    sizes = {"train": 20, "val": 0, "test": 10, "steps": 7, "video": 3, "audio": 4}
+    assert flexray.check(Sentiment, standin=sizes).promises
 
 
 def test_digits() -> None:
