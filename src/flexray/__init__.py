@@ -1,4 +1,8 @@
-"""flexray: vertical federated learning on a Ray cluster, on a virtual clock."""
+"""flexray: vertical federated learning on a Ray cluster, on a virtual clock.
+
+``flexray.simulate``, ``flexray.read``, ``flexray.Run`` (all in :mod:`flexray.api`), ``flexray.cluster`` and
+``flexray.check`` are imported when they are used.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,6 @@ _PLACES = {
 }
 """The modules of the public names, which are imported when a name is used: ``import flexray`` itself imports none."""
 
-__all__ = ["FlexrayError", "Run", "UserError", "check", "cluster", "read", "simulate"]
-
-
 if not TYPE_CHECKING:  # which knows the names from above, and no others
 
     def __getattr__(name: str) -> Any:
@@ -41,4 +42,4 @@ if not TYPE_CHECKING:  # which knows the names from above, and no others
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_PLACES})

@@ -6,7 +6,8 @@ import html
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -72,7 +73,8 @@ class Run:
             raise RunFolderError(
                 f"{self.folder}: has no {SUMMARY_FILE}: the run goes on, or was killed; resume() helps"
             )
-        return read_json(self.folder / SUMMARY_FILE)
+        with self._naming_folder():
+            return read_json(self.folder / SUMMARY_FILE)
 
     @property
     def status(self) -> str:
@@ -84,21 +86,24 @@ class Run:
         """A row per evaluation: ``round``, ``epoch``, ``sim_time_units`` and a column per metric."""
         from flexray.api.tables import evals_table
 
-        return evals_table(self.folder, self._unit)
+        with self._naming_folder():
+            return evals_table(self.folder, self._unit)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """A row per round: ``round``, ``sim_time_units``, ``duration_units``, ``train_loss``, ``sent_bytes``."""
         from flexray.api.tables import rounds_table
 
-        return rounds_table(self.folder, self._unit)
+        with self._naming_folder():
+            return rounds_table(self.folder, self._unit)
 
     @cached_property
     def participants(self) -> pd.DataFrame:
         """A row per round and participant: ``local_iterations``, ``lr``, ``utilization`` (a part of 1), ``absent``."""
         from flexray.api.tables import participants_table
 
-        return participants_table(self.folder, self._read.names)
+        with self._naming_folder():
+            return participants_table(self.folder, self._read.names)
 
     @cached_property
     def timeline(self) -> pd.DataFrame:
@@ -109,7 +114,8 @@ class Run:
         """
         from flexray.api.tables import timeline_table
 
-        return timeline_table(self.folder, self._unit)
+        with self._naming_folder():
+            return timeline_table(self.folder, self._unit)
 
     @cached_property
     def models(self) -> dict[str, nn.Module]:
@@ -205,6 +211,14 @@ class Run:
         launch([*words, *(["trust=true"] if self._trust else [])], given, self.folder, is_kept=False)
         return Run(self.folder, given.objects, self._trust, self._home)
 
+    @contextmanager
+    def _naming_folder(self) -> Iterator[None]:
+        """Have what is wrong with a file name the run folder, too."""
+        try:
+            yield
+        except RunFolderError as error:
+            raise RunFolderError(f"{self.folder}: {error}") from error
+
     @cached_property
     def _read(self) -> runs.Run:
         return read_run(self.folder, self.folder.name)
@@ -239,11 +253,15 @@ class Run:
     def _repr_html_(self) -> str:
         from flexray.run.watch.summary import summary_rows, summary_title
 
-        if self.status not in runs.ENDS:
+        try:
+            found = summary_rows(self.summary, self.folder) if self.status in runs.ENDS else []
+        except (RunFolderError, LookupError, TypeError, ValueError, AttributeError):  # of somebody else's summary
+            found = []
+        if not found:
             return f"<pre>{html.escape(repr(self))}</pre>"
         rows = "".join(
             f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-            for name, value in summary_rows(self.summary, self.folder)
+            for name, value in found
         )
         return f"<table><caption>{html.escape(summary_title(self.summary))}</caption>{rows}</table>"
 

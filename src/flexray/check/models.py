@@ -58,8 +58,9 @@ def _check_role(checks: Checks, role: Role) -> None:
     if not checks.broke(REGISTERS):
         with checks.promise(DOUBLE, "make constants with self.register_buffer, or in the input's dtype"):
             role.construct(role.trial.with_float64())
-    for check in (_evaluates, _takes_one, _keeps_its_mode, _has_gradients):
-        check(checks, role, role.build())
+    _evaluates(checks, role, role.build())
+    for check in (_takes_one, _keeps_its_mode, _has_gradients):
+        check(checks, role, first)
     _repeats(checks, role, first)
 
 
