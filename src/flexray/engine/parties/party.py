@@ -5,6 +5,7 @@ Shapes: b = samples of a batch, n = samples of a split, o = the party's embeddin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from flexray.core.errors import ConfigError, DataError, ParticipantError, blame
 from flexray.core.messages import FloatArray, Order, Report, Saved, State
 from flexray.data.ahead import ReadsAhead, expect
-from flexray.data.base import SPLITS, IdArray, Split
+from flexray.data.base import SPLITS, Features, IdArray, Split
 from flexray.data.batches import Batch, BatchStream
 from flexray.engine.parties.devices import ON_CPU, seed_torch
 from flexray.engine.parties.pace import paced
@@ -51,7 +52,7 @@ class Party:
         self._seed, self._dtype = shared.seed, shared.torch_dtype
         with blame(self.name, "loading its data"):
             self._features = shared.dataset.features(spec.index - 1, shared.torch_dtype)
-            self._check_sizes(shared)
+            check_sizes(self.name, self._features, shared.outline.sizes)
         self._reads_ahead = isinstance(self._features["train"], ReadsAhead)  # asked once: protocols are slow
         shape = self._features["train"].sample_shape
         with blame(self.name, "construction"):
@@ -77,13 +78,6 @@ class Party:
         self.trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
         self._batch: Inputs = ()
         self._sent: Tensor | None = None
-
-    def _check_sizes(self, shared: Shared) -> None:
-        for split in SPLITS:
-            expected = shared.outline.sizes[split]
-            found = len(self._features[split]) if split in self._features else 0
-            if found != expected:
-                raise DataError(f"party '{self.name}': {split} has {found} rows, expected {expected}")
 
     def _probe(self, spec: ParticipantSpec, shared: Shared) -> int:
         """Return the embedding width, from a forward pass on two samples; also see what the pass changes."""
@@ -240,6 +234,14 @@ class Party:
         """Load a batch and return the first of its tensors; it is embedded elsewhere."""
         self._batch, self._sent = self._load("train", batch), None
         return self._batch[0]
+
+
+def check_sizes(party: str, features: Mapping[Split, Features], sizes: Mapping[Split, int]) -> None:
+    """Refuse features of a party that have more or fewer rows than the outline says."""
+    for split in SPLITS:
+        found = len(features[split]) if split in features else 0
+        if found != sizes[split]:
+            raise DataError(f"party '{party}': {split} has {found} rows, expected {sizes[split]}")
 
 
 def chunks(ids_n: IdArray, size: int) -> list[IdArray]:

@@ -18,7 +18,7 @@ from ray.util.metrics import Counter, Gauge
 from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from flexray.core.errors import LostProcessError
+from flexray.core.errors import LostProcessError, ResourceError
 from flexray.core.memory import available_bytes
 from flexray.core.messages import Record, Snapshot
 from flexray.engine.driver.experiment import Experiment
@@ -26,7 +26,7 @@ from flexray.engine.driver.seam import WatchSetup, unwatched
 from flexray.engine.driver.snapshots import Saves, detached
 from flexray.engine.hosts.plan import ClusterPlan, HostSpec
 from flexray.engine.hosts.ray.actors import DriverActor, HostActor, came_back, unwrap
-from flexray.engine.hosts.ray.environment import batch_scheduling, environment, worker_path
+from flexray.engine.hosts.ray.environment import batch_scheduling, environment, inherited, quiet, worker_path
 from flexray.engine.hosts.ray.home import TemporaryHome
 from flexray.engine.hosts.ray.joining import cannot_use, check_joinable
 from flexray.engine.hosts.ray.nodes import alive_nodes, check_plan, reserve
@@ -191,9 +191,16 @@ class RayCluster:
         if self._plan == wanted:
             return
         self.close()
-        for name in QUIET:
-            logging.getLogger(name).setLevel(logging.ERROR)
+        with quiet(QUIET):
+            self._connect(plan)
+        self._plan = wanted
+
+    def _connect(self, plan: ClusterPlan) -> None:
         cpus = plan.num_cpus or os.cpu_count() or 1
+        if ray.is_initialized():  # by code that is none of flexray's
+            raise ResourceError(
+                "cluster: this process uses Ray already; expected ray.shutdown() before, or cluster=inline"
+            )
         if plan.kind == "ray":
             check_joinable(plan.address)
         else:
@@ -207,13 +214,12 @@ class RayCluster:
                 runtime_env = {"env_vars": variables}
                 ray.init(address=plan.address, runtime_env=runtime_env, **common)
             else:
-                with environment(PYTHONPATH=worker_path(), **LOCAL_RAY), batch_scheduling():
+                with environment(PYTHONPATH=worker_path(), **LOCAL_RAY, **inherited()), batch_scheduling():
                     self._home = TemporaryHome()
                     home = self._home.path
                     ray.init(address="local", num_cpus=cpus, include_dashboard=False, _temp_dir=home, **common)
         except (AuthenticationError, ConnectionError, RuntimeError, ValueError) as error:
             raise cannot_use(plan.address if plan.kind == "ray" else None, error) from error
-        self._plan = wanted
 
     # Hosts ------------------------------------------------------------------------------------------------------
 
