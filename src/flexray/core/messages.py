@@ -66,7 +66,8 @@ class Report(NamedTuple):
     Args:
         tau: Local iterations taken.
         max_weight: w_bar, the largest optimizer weight of the round.
-        loss: Loss of the batch before the first local iteration; None if there was none.
+        loss: Loss of the batch before the first local iteration; None if there was none, or the participant does not
+            compute it.
         diverged_at: First local iteration whose loss was NaN or infinite; None if there was none.
         up_bytes: Bytes that went from the party to the server.
         down_bytes: Bytes that went from the server to the party.

@@ -231,7 +231,7 @@ class LossGradient:
             self._picks = labels_1bc.expand(many, -1, -1)
 
     def __call__(self, prediction_mbc: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradient [m, b, c], and the losses [m], which may differ from the task's in their last bits."""
+        """Return the gradient [m, b, c], and every sample's loss [m, b] or its negative."""
         if self._task.is_classification:
             return self._of_classes(prediction_mbc)
         error_mb = prediction_mbc[:, :, 0] - self._labels_b
@@ -239,7 +239,7 @@ class LossGradient:
             grad_mb, loss_mb = error_mb.sgn() * self._share, error_mb.abs()
         else:
             grad_mb, loss_mb = 2.0 * error_mb * self._share, error_mb.square()
-        return grad_mb.unsqueeze(2), loss_mb.mean(1)
+        return grad_mb.unsqueeze(2), loss_mb
 
     def _of_classes(self, prediction_mbc: Tensor) -> tuple[Tensor, Tensor]:
         dim = 1 if self._across else 2
@@ -249,5 +249,5 @@ class LossGradient:
         many = len(scores)
         log = aten._log_softmax(scores, dim, False)
         grad = aten._log_softmax_backward_data(self._above[:many], log, dim, log.dtype)
-        loss_m = log.gather(dim, self._picks[:many]).flatten(1).mean(1).neg()
-        return grad.transpose(1, 2) if self._across else grad, loss_m
+        picked_mb = log.gather(dim, self._picks[:many]).squeeze(dim)
+        return grad.transpose(1, 2) if self._across else grad, picked_mb

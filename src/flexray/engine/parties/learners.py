@@ -18,7 +18,7 @@ from flexray.engine.parties.trainer import Trainer
 from flexray.optimizers import LocalSGD
 
 Descent = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Maps outputs [m, b, o] to the loss's gradient with respect to them, and to numbers [m] that are finite unless the
+"""Maps outputs [m, b, o] to the loss's gradient with respect to them, and to numbers [m, ...] that are finite unless the
 participant diverged."""
 
 
@@ -49,7 +49,7 @@ class Learners:
     def run(
         self, values: Sequence[Tensor], descent: Callable[[Sequence[int]], Descent], orders: Mapping[int, Order]
     ) -> dict[int, Report]:
-        """Take local iterations on one batch; return everybody's report.
+        """Take local iterations on one batch; return everybody's report, without the loss.
 
         Args:
             values: From :meth:`forward`, of all participants.
@@ -61,12 +61,9 @@ class Learners:
         if busy:
             with torch.no_grad():
                 losses = self._iterate(values, descent(busy), busy, [orders[k] for k in busy])
-        first = dict(zip(busy, losses[0].tolist(), strict=True)) if losses else {}
         diverged = dict(_diverged(losses, busy))
         return {
-            k: Report(
-                order.tau, self._trainers[k].optimizer.max_weight(order.tau, order.lr), first.get(k), diverged.get(k)
-            )
+            k: Report(order.tau, self._trainers[k].optimizer.max_weight(order.tau, order.lr), None, diverged.get(k))
             for k, order in orders.items()
         }
 
@@ -108,8 +105,8 @@ def kind_of(model: nn.Module, trainer: Trainer) -> Any:
 
 
 def _diverged(losses: Sequence[Tensor], busy: Sequence[int]) -> Iterable[tuple[int, int]]:
-    """Yield the parties with a loss that is not finite, and the first local iteration of it."""
-    if not losses or bool(torch.cat(list(losses)).isfinite().all()):
+    """Yield the participants with a loss that is not finite, and the first local iteration of it."""
+    if not losses or bool(torch.cat([loss.flatten() for loss in losses]).isfinite().all()):
         return
-    for t, loss_m in reversed(list(enumerate(losses))):
-        yield from ((busy[row], t) for row in (~loss_m.isfinite()).nonzero().flatten().tolist())
+    for t, loss in reversed(list(enumerate(losses))):
+        yield from ((busy[row], t) for row in (~loss.flatten(1).isfinite().all(1)).nonzero().flatten().tolist())

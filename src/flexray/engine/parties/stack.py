@@ -88,11 +88,11 @@ class Stack:
 
             def along(embedding_mbo: Tensor) -> tuple[Tensor, Tensor]:
                 grad = grad_mbo[: len(embedding_mbo)]
-                return grad, (embedding_mbo * grad).flatten(1).sum(1)
+                return grad, embedding_mbo * grad
 
             return along
 
-        return {number: report._replace(loss=None) for number, report in self._run(descent, orders).items()}
+        return self._run(descent, orders)
 
     def _run(self, descent: Callable[[Sequence[int]], Descent], orders: Mapping[int, Order]) -> dict[int, Report]:
         """Run local iterations, given orders by number; return the reports by number."""
