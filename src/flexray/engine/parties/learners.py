@@ -18,7 +18,7 @@ from flexray.engine.parties.trainer import Trainer
 from flexray.optimizers import LocalSGD
 
 Descent = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Maps outputs [m, b, o] to the loss's gradient with respect to them, and to numbers [m, ...] that are finite unless the
+"""Maps outputs [m, b, o] to the loss's gradient with respect to them, and to numbers [m, ...] that are finite unless a
 participant diverged."""
 
 
