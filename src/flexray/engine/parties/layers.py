@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import override
 
-from flexray.engine.parties.phi import is_plain
+from flexray.engine.parties.phi import add_products, is_plain
 from flexray.models import MLP, Linear
 from flexray.tasks import Task
 
@@ -69,10 +69,7 @@ class Affine(Layer):
     def forward(self, x: Tensor) -> Tensor:
         if self._bias_m1o is None:
             return torch.bmm(x, self._weight_mio)
-        if self._weight_mio.shape[2] == 1:  # a product that torch takes for one with a vector, unless batched
-            each = zip(self._bias_m1o, x, self._weight_mio, strict=True)
-            return torch.stack([torch.addmm(*one) for one in each])
-        return torch.baddbmm(self._bias_m1o, x, self._weight_mio)
+        return add_products(self._bias_m1o, x, self._weight_mio)
 
     @override
     def backward(self, grad: Tensor, x: Tensor, y: Tensor, inward: bool) -> Tensor:

@@ -6,8 +6,8 @@ Shapes: m = participants, b = samples of a batch, o = outputs of their models, p
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -94,7 +94,7 @@ class Learners:
         return losses
 
 
-def kind_of(model: nn.Module, trainer: Trainer) -> Any:
+def kind_of(model: nn.Module, trainer: Trainer) -> Hashable:
     """Return what participants of one stack have in common; None if autograd is needed for this one."""
     layers, params = layers_of(model), list(model.parameters())
     own = [param for layer in layers or () for param in layer.parameters()]

@@ -94,7 +94,15 @@ class Phi:
         sent_mbo, weight_mco = _cut(self._all, spans), _cut(first.weight, spans)
         sum_bc = self._sum_of(first)
         sum_mbc = sum_bc.expand(len(parties), *sum_bc.shape)
-        return torch.baddbmm(sum_mbc, sent_mbo, weight_mco.transpose(1, 2), alpha=-1), weight_mco
+        return add_products(sum_mbc, sent_mbo, weight_mco.transpose(1, 2), alpha=-1), weight_mco
+
+
+def add_products(added_mbo: Tensor, x_mbi: Tensor, weight_mio: Tensor, alpha: float = 1) -> Tensor:
+    """Return ``added + alpha x weight`` of m networks, with the bits of ``torch.addmm`` for each."""
+    if weight_mio.shape[2] == 1:  # alone, torch takes such a product for one with a vector
+        each = zip(added_mbo, x_mbi, weight_mio, strict=True)
+        return torch.stack([torch.addmm(added, x, weight, alpha=alpha) for added, x, weight in each])
+    return torch.baddbmm(added_mbo, x_mbi, weight_mio, alpha=alpha)
 
 
 def _cut(wide: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:

@@ -6,9 +6,10 @@ Kernels are chosen by shape, stride and alignment, never by values: what agrees 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from typing_extensions import override
 
 from flexray.core.messages import FloatArray, Order, Report
 from flexray.data.batches import Batch
-from flexray.engine.parties.kernels import layers_agree
+from flexray.engine.parties.kernels import layers_agree, remembered
 from flexray.engine.parties.layers import LossGradient, Rows, layers_of
 from flexray.engine.parties.learners import Learners, kind_of
 from flexray.engine.parties.party import Party
@@ -27,12 +28,12 @@ from flexray.engine.parties.stack import Stack
 from flexray.engine.parties.trainer import Trainer
 from flexray.optimizers import LocalSGD, Step
 
-SAMPLE = 6
+SAMPLE = 4
 """Parties of a stack that are also run one by one: the first and the last ones."""
 RATE = 0.01
-DRAWS = 20
+DRAWS = 3
 """So often the server's model is tried on made-up embeddings."""
-STEPS = 7
+STEPS = 3
 """So many parties of a stack drop out one after another: what computes one network alone may be another kernel."""
 
 
@@ -51,13 +52,25 @@ def stacks(
     rest = [] if fusion is None or fusion.rest is None else layers_of(fusion.rest)
     if shared.stack == "off" or rest is None or (fusion is not None and fusion.first is None):
         return []
-    kinds: dict[Any, list[Party]] = {}
+    kinds: dict[Hashable, list[Party]] = {}
     for party in parties:
         kind = kind_of(party.model, party.trainer) if party.computes_plainly else None
         if kind is not None:
             kinds.setdefault(kind, []).append(party)
-    found = [Stack(alike, rest) for alike in kinds.values()]
-    return [stack for stack in found if shared.stack == "always" or agrees(stack, fusion, widths, labels_n, shared)]
+    found = {kind: Stack(alike, rest) for kind, alike in kinds.items()}
+    if shared.stack == "always":
+        return list(found.values())
+    common = (tuple(widths), repr(fusion and fusion.head), *_settings(shared))
+    return [
+        stack
+        for kind, stack in found.items()
+        if remembered((kind, tuple(stack.numbers), common), partial(agrees, stack, fusion, widths, labels_n, shared))
+    ]
+
+
+def _settings(shared: Shared) -> tuple[Hashable, ...]:
+    """Return all but kinds and widths that decide which kernels compute."""
+    return shared.outline.task, frozenset(shared.batches().sizes), shared.dtype, shared.threads
 
 
 def agrees(stack: Stack, fusion: Fusion | None, widths: Sequence[int], labels_n: Tensor, shared: Shared) -> bool:
@@ -91,7 +104,10 @@ def _kernels_agree(stack: Stack, fusion: Fusion | None, shared: Shared) -> bool:
         if not layers_agree(layers_of(party.model) or [], shape, size, many, dtype):
             return False
         first = None if fusion is None else fusion.first
-        if first is not None and not layers_agree(stack.rest, (first.out_features,), size, many, dtype):
+        if first is None:
+            continue
+        share = nn.Linear(party.width, first.out_features, dtype=dtype)  # of the first layer, one party's
+        if not layers_agree([share, *stack.rest], (party.width,), size, many, dtype):
             return False
     return True
 
@@ -210,7 +226,8 @@ def lone_learner(head: nn.Module, trainer: Trainer, inputs: int, labels_n: Tenso
         labels_n: Labels of the training samples.
         shared: What all participants know.
     """
-    if shared.stack == "off" or kind_of(head, trainer) is None:
+    kind = None if shared.stack == "off" else kind_of(head, trainer)
+    if kind is None:
         return None
     learners, task = Learners([head], [trainer]), trainer.task
 
@@ -229,9 +246,12 @@ def lone_learner(head: nn.Module, trainer: Trainer, inputs: int, labels_n: Tenso
     ]
     if shared.stack == "always":
         return train
-    layers, sizes = layers_of(head) or [], shared.batches().sizes
-    agrees = all(layers_agree(layers, (inputs,), size, 1, shared.torch_dtype) for size in sizes)
-    return train if agrees and _trains_alike(train, head, trainer, learners.rows, made) else None
+
+    def agrees() -> bool:
+        kernels = (layers_agree(layers_of(head) or [], (inputs,), len(x), 1, shared.torch_dtype) for x, _ in made)
+        return all(kernels) and _trains_alike(train, head, trainer, learners.rows, made)
+
+    return train if remembered((kind, inputs, _settings(shared)), agrees) else None
 
 
 def _trains_alike(train: Train, head: nn.Module, trainer: Trainer, rows: Rows, inputs: Made) -> bool:

@@ -21,7 +21,7 @@ from flexray.data.batches import Batch
 from flexray.engine.parties.layers import LossGradient, Networks
 from flexray.engine.parties.learners import Descent, Learners
 from flexray.engine.parties.party import Party
-from flexray.engine.parties.phi import Phi
+from flexray.engine.parties.phi import Phi, add_products
 
 
 class Stack:
@@ -70,7 +70,7 @@ class Stack:
 
             def down(embedding_mbo: Tensor) -> tuple[Tensor, Tensor]:
                 many = len(embedding_mbo)
-                score_mbc = torch.baddbmm(others_mbc[:many], embedding_mbo, weight_moc[:many])
+                score_mbc = add_products(others_mbc[:many], embedding_mbo, weight_moc[:many])
                 rest = Networks(self.rest, [param.expand(many, *param.shape) for param in self._rest_params])
                 values = rest.forward(score_mbc)
                 grad_mbc, loss_m = loss(values[-1])
