@@ -1,7 +1,7 @@
 """flexray: vertical federated learning on a Ray cluster, on a virtual clock.
 
-``flexray.simulate``, ``flexray.read``, ``flexray.Run`` (all in :mod:`flexray.api`) and ``flexray.cluster`` are imported
-when they are used.
+``flexray.simulate``, ``flexray.read``, ``flexray.Run`` (all in :mod:`flexray.api`), ``flexray.cluster`` and
+``flexray.check`` are imported when they are used.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flexray.api.read import read as read
     from flexray.api.run import Run as Run
     from flexray.api.simulate import simulate as simulate
+    from flexray.check import check as check
     from flexray.cluster import cluster as cluster
     from flexray.core.errors import FlexrayError as FlexrayError
     from flexray.core.errors import UserError as UserError
@@ -23,12 +24,12 @@ _PLACES = {
     "FlexrayError": "core.errors",
     "Run": "api.run",
     "UserError": "core.errors",
+    "check": "check",
     "cluster": "cluster",
     "read": "api.read",
     "simulate": "api.simulate",
 }
 """The modules of the public names, which are imported when a name is used: ``import flexray`` itself imports none."""
-
 
 if not TYPE_CHECKING:  # which knows the names from above, and no others
 

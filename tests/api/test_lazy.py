@@ -41,6 +41,14 @@ def test_type_checkers_see_the_same_names_from_the_same_modules() -> None:
     assert seen == {name: f"flexray.{place}" for name, place in flexray._PLACES.items()}
 
 
+@pytest.mark.parametrize("first", ["import flexray", "import flexray.check.cli", "from flexray import check"])
+def test_check_can_be_called_whatever_was_imported_first(first: str) -> None:
+    script = (
+        f"{first}\nimport flexray, sys\nprint(callable(flexray.check), flexray.check.__name__, 'torch' in sys.modules)"
+    )
+    assert python(script) == "True flexray.check False\n"
+
+
 def test_every_public_name_is_there_and_no_other() -> None:
     names = {"FlexrayError", "Run", "UserError", "cluster", "read", "simulate"}
     assert names <= {*dir(flexray)}

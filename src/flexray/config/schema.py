@@ -174,6 +174,7 @@ class RunConfig:
     device: str = "auto"
     precision: str = "fp32"
     party_threads: int = 1
+    stack: str = "exact"
     timeline_rounds: int = 1000
     progress: bool = True
     max_failures: int = 3
