@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,15 @@ def test_importing_flexray_is_quick_and_imports_nothing_large() -> None:
 def test_cluster_can_be_called_whatever_was_imported_first(first: str) -> None:
     script = f"{first}\nimport flexray\nprint(type(flexray.cluster(num_cpus=2)).__name__, flexray.cluster.__name__)"
     assert python(script) == "Cluster flexray.cluster\n"
+
+
+def test_type_checkers_see_the_same_names_from_the_same_modules() -> None:
+    tree = ast.parse(Path(flexray.__file__).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    imported = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    assert len(imported) == len(block.body)
+    seen = {alias.asname: f"{node.module}" for node in imported for alias in node.names}
+    assert seen == {name: f"flexray.{place}" for name, place in flexray._PLACES.items()}
 
 
 @pytest.mark.parametrize("first", ["import flexray", "import flexray.check.cli", "from flexray import check"])

@@ -132,6 +132,7 @@ def test_a_run_that_was_killed_shows_what_it_has(run: flexray.Run, tmp_path: Pat
     assert killed.status == "unfinished"
     assert killed.evals.equals(run.evals)
     assert "unfinished, 4 rounds" in repr(killed)
+    assert killed.plot("train_loss").axes[0].lines
     assert "unfinished, 4 rounds" in killed._repr_html_()
     for act in (lambda: killed.summary, killed.predict, killed.resume):
         with pytest.raises(UserError):

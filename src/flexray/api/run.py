@@ -8,12 +8,17 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from omegaconf.errors import OmegaConfBaseException
+
 from flexray.api.data import write_data
 from flexray.api.launch import launch
+from flexray.api.process import borrowed_process
+from flexray.config.explain import explained
 from flexray.config.given import Given, is_table, read_keys
 from flexray.config.typed import quoted
 from flexray.core.errors import ConfigError, DataError, RunFolderError
@@ -124,11 +129,10 @@ class Run:
         Raises:
             UserError: The run has not ended, or its folder may not set what the models need.
         """
-        from flexray.engine.hosts.inline import borrowed_torch
         from flexray.predict import Predictor
 
-        with borrowed_torch():
-            return Predictor(self._job(()), self.folder / MODEL_FOLDER).models()
+        with self._saved_job() as job:
+            return Predictor(job, self.folder / MODEL_FOLDER).models()
 
     def predict(self, data: Any = None, split: Literal["train", "val", "test", "all"] | None = None) -> pd.DataFrame:
         """Return what ``python -m flexray.predict`` writes.
@@ -147,13 +151,15 @@ class Run:
         import pandas as pd
 
         from flexray.data.base import SPLITS
-        from flexray.engine.hosts.inline import borrowed_torch
         from flexray.predict import predictions
 
         if split not in (None, "all", *SPLITS):
             raise ConfigError(f"split: expected one of {', '.join(SPLITS)}, all, got {split!r}")
-        with tempfile.TemporaryDirectory(prefix="flexray-") as home, borrowed_torch():
-            found = predictions(self._job(_new_data(data, Path(home))), self.folder, split)
+        with (
+            tempfile.TemporaryDirectory(prefix="flexray-") as home,
+            self._saved_job(_new_data(data, Path(home))) as job,
+        ):
+            found = predictions(job, self.folder, split)
             return pd.DataFrame(list(found.rows), columns=found.columns)
 
     def time_to(self, target: float, metric: str | None = None) -> float | None:
@@ -187,7 +193,8 @@ class Run:
         if by not in runs.AXES:
             raise ConfigError(f"by: expected one of {', '.join(runs.AXES)}, got {by!r}")
         self._check_metric(metric or self._read.metric)
-        picture = draw(make_groups([self._read]), metric, by)
+        shown = self._read if self._read.counted else replace(self._read, status=runs.COMPLETED)  # or so far
+        picture = draw(make_groups([shown]), metric, by)
         if picture is None:
             raise DataError(f"{self.folder}: there is no evaluation to show, the run is {self.status}")
         picture.__class__ = Picture
@@ -239,10 +246,14 @@ class Run:
         self._check_metric(metric)
         return self._read.with_target(metric, target)
 
-    def _job(self, overrides: tuple[str, ...]) -> Any:
+    @contextmanager
+    def _saved_job(self, overrides: tuple[str, ...] = ()) -> Iterator[Any]:
+        """Give the job that the saved model is of, in a process that is left as it was."""
+        from flexray.engine.hosts.inline import borrowed_torch
         from flexray.predict import load_job
 
-        return load_job(self.folder, [*overrides, *(["trust=true"] if self._trust else [])], self._objects)
+        with borrowed_process(), borrowed_torch(), explained((OmegaConfBaseException,)):
+            yield load_job(self.folder, [*overrides, *(["trust=true"] if self._trust else [])], self._objects)
 
     def __repr__(self) -> str:
         found = self._read

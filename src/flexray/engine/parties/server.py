@@ -65,7 +65,7 @@ class Server:
         self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
         self._table = _Table()
         self._learner = None
-        if self._compute == ON_CPU:
+        if self._compute == ON_CPU and not shared.predicts:
             self._learner = lone_learner(self.head, self._trainer, sum(widths), self._labels["train"], shared)
 
     def _probe(self, width: int) -> None:
