@@ -8,6 +8,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""What Ray sets for the command of ``ray job submit``."""
 
 log = logging.getLogger("flexray")
 
@@ -18,6 +22,17 @@ def worker_path() -> str:
     installed = (sys.prefix, sys.base_prefix)
     own = [os.path.abspath(path) for path in sys.path if not path.startswith(installed)]
     return os.pathsep.join(dict.fromkeys(path for path in (package_home, *own) if os.path.isdir(path)))
+
+
+def own_modules(folder: Path) -> dict[str, Any]:
+    """Return the runtime environment that takes a folder's Python files and packages to every node.
+
+    Nothing else goes along, and nothing at all from a submitted job: Ray has taken the folder there already.
+    """
+    if SUBMITTED in os.environ:
+        return {}
+    found = [*folder.glob("*.py"), *(path.parent for path in folder.glob("*/__init__.py"))]
+    return {"py_modules": [os.fspath(path) for path in sorted(found)]} if found else {}
 
 
 @contextmanager

@@ -1,0 +1,125 @@
+"""Many functions at once, each in a process somewhere: what has ended comes back, what was lost runs again.
+
+This module knows no Ray; :mod:`flexray.engine.hosts.ray.jobs` is the place that has the processes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from typing import Any, Generic, Protocol, TypeVar
+
+from flexray.core.errors import FlexrayError, LostProcessError
+
+MOST_LOSSES = 3
+"""How often a job whose process was lost runs again."""
+CHECK_S = 5.0
+"""How often to see whether there is still a place for jobs, while none ends."""
+FEW = 8
+"""Jobs that a line names."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+log = logging.getLogger("flexray")
+
+
+class Pool(Protocol):
+    """Processes, each for one job at a time."""
+
+    def submit(self, work: Callable[[T], R], item: T) -> Any:
+        """Have ``work(item)`` computed as soon as a process is free; return what stands for its result."""
+
+    def ready(self, calls: Sequence[Any], timeout_s: float) -> list[Any]:
+        """Return those that have ended; wait until one has, or for so many seconds."""
+
+    def result(self, call: Any) -> Any:
+        """Return the result of a call that has ended.
+
+        Raises:
+            flexray.core.errors.LostProcessError: Its process or node is gone.
+            flexray.core.errors.FlexrayError: It raised.
+            concurrent.futures.CancelledError: It was cancelled before it had a result.
+        """
+
+    def cancel(self, call: Any) -> None:
+        """Interrupt a call as Ctrl-C would; one that has not begun never does."""
+
+    def check(self) -> None:
+        """Check that a process could be had.
+
+        Raises:
+            flexray.core.errors.ResourceError: No node is large enough, or none is left that was.
+        """
+
+
+class Jobs(Generic[T, R]):
+    """Calls of one function that run side by side.
+
+    Args:
+        pool: Where.
+        work: What each job does; it must be importable where the pool is.
+        items: What it is given, by the number of the job.
+    """
+
+    def __init__(self, pool: Pool, work: Callable[[T], R], items: Mapping[int, T]) -> None:
+        self._pool, self._work, self._items = pool, work, items
+        self._calls: dict[Any, int] = {}
+        self._losses = Counter[int]()
+        self._stopping = False
+
+    def run(self) -> Iterator[tuple[int, R | FlexrayError]]:
+        """Yield number and result of each job as it ends: what the function returned, or why there is nothing.
+
+        A job whose process was lost runs again, up to :data:`MOST_LOSSES` times.
+
+        Raises:
+            flexray.core.errors.ResourceError: No process can be had (any more).
+        """
+        self._pool.check()
+        for number in self._items:
+            self._submit(number)
+        while self._calls:
+            ended = self._pool.ready(list(self._calls), CHECK_S)
+            lost: dict[int, LostProcessError] = {}
+            for call in ended:
+                number, result = self._calls.pop(call), self._outcome(call)
+                if isinstance(result, LostProcessError):
+                    lost[number] = result
+                elif not isinstance(result, CancelledError):
+                    yield number, result
+            yield from self._again(lost)
+            if (lost or not ended) and self._calls:
+                self._pool.check()
+
+    def stop(self) -> None:
+        """Interrupt what runs and begin nothing more; may be called from another thread."""
+        self._stopping = True
+        for call in list(self._calls):
+            self._pool.cancel(call)
+
+    def _submit(self, number: int) -> None:
+        if not self._stopping:
+            self._calls[self._pool.submit(self._work, self._items[number])] = number
+
+    def _outcome(self, call: Any) -> R | FlexrayError | CancelledError:
+        try:
+            result: R = self._pool.result(call)
+        except (FlexrayError, CancelledError) as error:
+            return error
+        return result
+
+    def _again(self, lost: Mapping[int, LostProcessError]) -> Iterator[tuple[int, LostProcessError]]:
+        """Have lost jobs run again and say so; yield those that were lost too often."""
+        self._losses.update(lost)
+        again = [number for number in lost if self._losses[number] <= MOST_LOSSES and not self._stopping]
+        if again:
+            names = ", ".join(map(str, again[:FEW])) + (", ..." if len(again) > FEW else "")
+            many = f"job {names} runs" if len(again) == 1 else f"jobs {names} run"
+            log.warning("%s; %s again", lost[again[0]], many)
+        for number in again:
+            self._submit(number)
+        if not self._stopping:
+            yield from ((number, error) for number, error in lost.items() if number not in again)
