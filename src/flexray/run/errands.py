@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,12 +79,12 @@ def run_errand(errand: Errand) -> Report:
             config.hydra.sweep.dir, config.hydra.sweep.subdir = str(sweep), errand.name
         mailbox = errand.session.move_to(Path(place, "letters"))
         context = HydraContext(cast(Any, None), errand.callbacks)
-        try:
+        with suppress(KeyboardInterrupt):
             run_job(errand.session.run_job, config, "hydra.sweep.dir", "hydra.sweep.subdir", context)
-        except KeyboardInterrupt:
-            if not mailbox.summaries():
-                raise
-        ((exit_status, summary),) = mailbox.take()
+        letters = mailbox.take()
+        if errand.session.interrupted and not any(summary for _, summary in letters):
+            raise KeyboardInterrupt
+        ((exit_status, summary),) = letters
         texts = (HYDRA_YAML, f"{config.hydra.job.name}.log")
         parcel = renamed(pack(sweep / errand.name), str(sweep), str(errand.sweep), texts)
         said = [(level, text.replace(str(sweep), str(errand.sweep))) for level, text in said]

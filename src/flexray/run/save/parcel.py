@@ -61,5 +61,9 @@ def _within(folder: Path, name: str) -> Path:
 
 def renamed(parcel: Parcel, old: str, new: str, names: Collection[str]) -> Parcel:
     """Return the parcel with a text replaced in some of its files, such as the folder where they were written."""
-    own = {name: content.tobytes().replace(os.fsencode(old), os.fsencode(new)) for name, content in parcel.items() if name in names}
+    own = {
+        name: content.tobytes().replace(os.fsencode(old), os.fsencode(new))
+        for name, content in parcel.items()
+        if name in names
+    }
     return {**parcel, **{name: np.frombuffer(content, np.uint8) for name, content in own.items()}}

@@ -85,6 +85,7 @@ class RayPool:
         if not any(all(node.total.get(key, 0.0) >= amount for key, amount in wanted.items()) for node in nodes):
             asked = ", ".join(f"{amount:g} {key}" for key, amount in wanted.items())
             there = "; ".join(
-                f"{node.name} has {', '.join(f'{node.total.get(key, 0.0):g} {key}' for key in wanted)}" for node in nodes
+                f"{node.name} has {', '.join(f'{node.total.get(key, 0.0):g} {key}' for key in wanted)}"
+                for node in nodes
             )
             raise ResourceError(f"sweep: each job asks for {asked} of one node, but {there}")
