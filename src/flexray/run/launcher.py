@@ -25,7 +25,7 @@ from flexray.run import hints
 from flexray.run.errands import Errand, Report, run_errand
 from flexray.run.interrupts import Interrupts
 from flexray.run.places import open_pool
-from flexray.run.resume import AUTO, completed_summary, without_hydra
+from flexray.run.resume import AUTO, completed_summary, settled
 from flexray.run.save.parcel import pack, unpack
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class SweepOnRay:
         if job.config.get("resume") != AUTO:
             return False
         with suppress(RunFolderError):
-            if completed_summary(job.folder, as_json(without_hydra(job.config))) is None:
+            if completed_summary(job.folder, as_json(settled(job.config))) is None:
                 return False
         run_job(self._session.run_job, job.config, "hydra.sweep.dir", "hydra.sweep.subdir", self._context)
         self._configure_log()

@@ -229,7 +229,7 @@ def job_folder(*swept: str, _root_: DictConfig) -> str:
         _root_: The job's whole configuration, Hydra's part included.
     """
     number = str(_root_.hydra.job.num)
-    config = as_json(without_hydra(_root_), resolve=False)
+    config = as_json(settled(_root_), resolve=False)
     before = dict(_configurations(Path(str(_root_.hydra.sweep.dir))))
     limits = [key for key in FREE if key not in swept]
     if number in before and not changed_keys(before[number], config, limits):
@@ -241,7 +241,7 @@ def job_folder(*swept: str, _root_: DictConfig) -> str:
     return f"{number}-{hashlib.sha256(json.dumps(telling, sort_keys=True).encode()).hexdigest()[:8]}"
 
 
-def without_hydra(root: DictConfig) -> DictConfig:
+def settled(root: DictConfig) -> DictConfig:
     """Return a settled copy of a job's configuration, without Hydra's part."""
     node = copy.deepcopy(root)
     with open_dict(node):

@@ -6,6 +6,7 @@ This module knows no Ray; :mod:`flexray.engine.hosts.ray.jobs` is the place that
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -68,7 +69,7 @@ class Jobs(Generic[T, R]):
         self._pool, self._work, self._items = pool, work, items
         self._calls: dict[Any, int] = {}
         self._losses = Counter[int]()
-        self._stopping = False
+        self._stopping = threading.Event()
 
     def run(self) -> Iterator[tuple[int, R | FlexrayError]]:
         """Yield number and result of each job as it ends: what the function returned, or why there is nothing.
@@ -96,13 +97,17 @@ class Jobs(Generic[T, R]):
 
     def stop(self) -> None:
         """Interrupt what runs and begin nothing more; may be called from another thread."""
-        self._stopping = True
+        self._stopping.set()
         for call in list(self._calls):
             self._pool.cancel(call)
 
     def _submit(self, number: int) -> None:
-        if not self._stopping:
-            self._calls[self._pool.submit(self._work, self._items[number])] = number
+        if self._stopping.is_set():
+            return
+        call = self._pool.submit(self._work, self._items[number])
+        self._calls[call] = number
+        if self._stopping.is_set():  # meanwhile
+            self._pool.cancel(call)
 
     def _outcome(self, call: Any) -> R | FlexrayError | CancelledError:
         try:
@@ -113,13 +118,13 @@ class Jobs(Generic[T, R]):
 
     def _again(self, lost: Mapping[int, LostProcessError]) -> Iterator[tuple[int, LostProcessError]]:
         """Have lost jobs run again and say so; yield those that were lost too often."""
-        self._losses.update(lost)
-        again = [number for number in lost if self._losses[number] <= MOST_LOSSES and not self._stopping]
+        self._losses.update(lost.keys())
+        again = [number for number in lost if self._losses[number] <= MOST_LOSSES and not self._stopping.is_set()]
         if again:
             names = ", ".join(map(str, again[:FEW])) + (", ..." if len(again) > FEW else "")
             many = f"job {names} runs" if len(again) == 1 else f"jobs {names} run"
-            log.warning("%s; %s again", lost[again[0]], many)
+            log.warning("%s; %s again", lost[again[0]].cause, many)
         for number in again:
             self._submit(number)
-        if not self._stopping:
+        if not self._stopping.is_set():
             yield from ((number, error) for number, error in lost.items() if number not in again)

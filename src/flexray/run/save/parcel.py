@@ -43,13 +43,19 @@ def unpack(parcel: Parcel, folder: Path, before: Collection[str] = ()) -> None:
         for name in (*LAST, *(name for name in before if name not in parcel)):
             _within(folder, name).unlink(missing_ok=True)
         for name in names:
-            path = _within(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_name(f"{path.name}.tmp")
-            parcel[name].tofile(temporary)
-            os.replace(temporary, path)
+            _write(_within(folder, name), parcel[name])
     except OSError as error:
         raise RunFolderError(f"{error.filename or folder}: cannot be written: {error.strerror or error}") from error
+
+
+def _write(path: Path, content: npt.NDArray[np.uint8]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        content.tofile(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _within(folder: Path, name: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Any, Self, TypeVar
 import ray
 from ray.exceptions import RayError, TaskCancelledError
 
-from flexray.core.errors import ResourceError
+from flexray.core.errors import LostProcessError, ResourceError
 from flexray.engine.hosts.ray.actors import unwrap
 from flexray.engine.hosts.ray.connection import Connection
 from flexray.engine.hosts.ray.environment import own_modules
 from flexray.engine.hosts.ray.nodes import cluster_nodes
+
+NODE = re.compile(r"[Nn]ode IP: ([\w.:]+)")
+"""How Ray names the node that it lost."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -68,7 +72,12 @@ class RayPool:
         except TaskCancelledError:
             raise CancelledError from None
         except RayError as error:
-            raise unwrap(error, "a job") from None
+            failure = unwrap(error, "a job")
+            if isinstance(failure, LostProcessError):
+                node = NODE.search(failure.trace)
+                cause = f"node {node[1]} is gone" if node else failure.cause.partition(". ")[0]
+                failure = LostProcessError("a job", "its process", cause, failure.trace)
+            raise failure from None
 
     def cancel(self, call: Any) -> None:
         """Interrupt a call as Ctrl-C would; one that has not begun never does."""
