@@ -28,6 +28,7 @@ FLOORS = (
     ("config",),
     ("run",),
     ("predict", "cluster"),
+    ("api",),
 )
 """What stands in the package, from the ground up: a module imports from its own room and from floors below."""
 ENGINE = ("parties", "driver", "hosts")

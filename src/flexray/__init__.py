@@ -1,3 +1,31 @@
 """flexray: vertical federated learning on a Ray cluster, on a virtual clock."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flexray.api.read import read as read
+    from flexray.api.run import Run as Run
+    from flexray.api.simulate import simulate as simulate
+    from flexray.cluster import cluster as cluster
+
 __version__ = "0.1.0"
+
+_PLACES = {"Run": "api.run", "cluster": "cluster", "read": "api.read", "simulate": "api.simulate"}
+"""The modules of the public names, which are imported when a name is used: ``import flexray`` itself imports none."""
+
+__all__ = ["Run", "cluster", "read", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name, or a module such as ``flexray.cluster`` that may be called as its function."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'flexray' has no attribute '{name}'")
+    module = importlib.import_module(f"flexray.{_PLACES[name]}")
+    return module if name == _PLACES[name] else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

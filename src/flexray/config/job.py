@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -198,7 +199,9 @@ def _participants(
                 name=name,
                 index=SERVER_INDEX if name == SERVER else place + 1,
                 model=component(keys.get("model", role), model, nn.Module, OFFERS),
-                optimizer=make(keys.get("optimizer", "optimizer"), optimizer, LocalOptimizer),
+                optimizer=deepcopy(
+                    make(keys.get("optimizer", "optimizer"), optimizer, LocalOptimizer)
+                ),  # or one for all
                 clip_norm=optional(keys.get("clip_norm", "clip_norm"), clip_norm, positive),
                 frozen=frozen[place],
                 compute=computes[place],

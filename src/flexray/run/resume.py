@@ -62,8 +62,13 @@ class Resume:
     arguments: list[str]
 
 
-def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
+def find_resume(value: Any, arguments: Sequence[str], again: Collection[str] = ()) -> Resume | None:
     """Return the run that the command line asks to continue by ``value``, or None.
+
+    Args:
+        value: The run folder.
+        arguments: The command line.
+        again: Keys of Python objects that are given again.
 
     Raises:
         flexray.core.errors.UserError: There is no such run, another override contradicts it, or the run folder holds
@@ -86,7 +91,8 @@ def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
     check_files(folder)
     base_dir = begun_in(folder)
     lines = [line for line in recorded_overrides(folder) if _still_holds(key_of(line), typed)]
-    check_overrides(lines, _own_dir(lines, folder, base_dir), trusted=typed_value(arguments, "trust") is True)
+    trusted = typed_value(arguments, "trust") is True
+    check_overrides(lines, _own_dir(lines, folder, base_dir), trusted, again)
     return Resume(folder, base_dir, [*lines, *arguments, f"hydra.run.dir={quoted(os.fspath(folder))}"])
 
 

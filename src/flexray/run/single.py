@@ -72,6 +72,8 @@ class SingleRun:
         swept: Keys that a sweep goes through.
         quiet: Show no progress.
         sweep: The progress of a sweep.
+        objects: Python objects by dotted key.
+        interrupted: Whether a signal ended it, after its round.
     """
 
     asked: Asked
@@ -81,6 +83,7 @@ class SingleRun:
     swept: Collection[str] = ()
     quiet: bool = False
     sweep: SweepProgress | None = None
+    objects: Mapping[str, Any] = field(default_factory=dict)
     interrupted: bool = field(default=False, init=False)
 
     def run(self) -> dict[str, Any]:
@@ -95,7 +98,9 @@ class SingleRun:
         from flexray.run.watch.terminal import announce_end
 
         started_s, asked = time.perf_counter(), self.asked
-        job = build_composed(asked.cfg, asked.hydra.runtime.choices, asked.overrides, self.base_dir)
+        job = build_composed(
+            asked.cfg, asked.hydra.runtime.choices, asked.overrides, self.base_dir, None, asked.folder, self.objects
+        )
         hints.introduce(job)
         since = self._checkpoint(job)
         for line in (*hints.unread(asked.config, job.algo, self._typed()), *hints.outside_theory(job)):

@@ -153,11 +153,23 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 def summary_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the closing table of one run."""
-    unit = summary["time_unit"]
-    table = Table(title=f"{summary['algo']} on {summary['dataset']}: {summary['status']}", show_header=False)
+    table = Table(title=summary_title(summary), show_header=False)
     table.add_column()
     table.add_column(justify="right", overflow="fold")
-    rows = [
+    for name, value in summary_rows(summary, folder):
+        table.add_row(name, value)
+    return table
+
+
+def summary_title(summary: dict[str, Any]) -> str:
+    """Return a run's algorithm, dataset and status."""
+    return f"{summary['algo']} on {summary['dataset']}: {summary['status']}"
+
+
+def summary_rows(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
+    """Return what the closing table says: names, with units, and values."""
+    unit = summary["time_unit"]
+    return [
         ("data", summary["data_source"]),
         ("parties", str(summary["num_parties"])),
         ("rounds", f"{summary['rounds']:,}"),
@@ -170,9 +182,6 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
         *_memory_rows(summary),
         ("run folder", str(folder)),
     ]
-    for name, value in rows:
-        table.add_row(name, value)
-    return table
 
 
 def _final_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
