@@ -145,6 +145,8 @@ MISTAKES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "a key of Hydra's": (("hydra.run.dir=here",), {}, "hydra.run.dir: Hydra's own keys are the command's; folder=..."),
     "no word": ((3,), {}, "expected words such as 'algo=flex', got 3"),
     "a folder that is a file": ((), {"folder": __file__}, "test_simulate.py: cannot be made: File exists"),
+    "two folders": ((), {"resume": "there", "folder": "here"}, "there is not the folder of a run"),
+    "a new folder with resume=auto": (("resume=auto",), {}, "folder: expected it beside resume='auto'"),
     "no run to go on with": ((), {"resume": "nowhere"}, "nowhere is not the folder of a run"),
 }  # fmt: skip
 

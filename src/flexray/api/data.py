@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flexray.core.errors import ConfigError, DataError, RunFolderError
+from flexray.core.errors import ConfigError, DataError, RunFolderError, UserError
 
 NAME = re.compile(r"\w[\w.-]*")
 TIMES = ("time", "time_s")
@@ -31,14 +31,15 @@ def write_data(folder: Path, data: Mapping[str, Any], goes_on: bool = False) -> 
         flexray.core.errors.UserError: One cannot be written, or is other data than the run began with.
     """
     for name, value in data.items():
-        if name.endswith(".parquet"):
-            _write(folder / name, partial(_save_table, value), goes_on)
-        elif name.endswith(".csv"):
-            _write(folder / name, partial(_save_trace, value), goes_on)
-        elif name.endswith(".npy"):
-            _write_array(folder / name, value, goes_on)
+        path = folder / name
+        if path.suffix == ".parquet":
+            _write(path, partial(_save_table, value), path.stem, goes_on)
+        elif path.suffix == ".csv":
+            _write(path, partial(_save_trace, value), path.stem, goes_on)
+        elif path.suffix == ".npy":
+            _write_array(path, value, path.stem, goes_on)
         else:
-            _write_arrays(folder / name, value, name, goes_on)
+            _write_arrays(path, value, name, goes_on)
 
 
 def _write_arrays(folder: Path, arrays: Mapping[str, Any], key: str, goes_on: bool) -> None:
@@ -49,35 +50,35 @@ def _write_arrays(folder: Path, arrays: Mapping[str, Any], key: str, goes_on: bo
         if isinstance(value, Mapping):
             _write_arrays(folder / name, value, f"{key}.{name}", goes_on)
         else:
-            _write_array(folder / f"{name}.npy", value, goes_on)
+            _write_array(folder / f"{name}.npy", value, f"{key}.{name}", goes_on)
 
 
-def _write_array(path: Path, value: Any, goes_on: bool) -> None:
+def _write_array(path: Path, value: Any, key: str, goes_on: bool) -> None:
     array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
     def save(to: Path) -> None:
         with to.open("wb") as file:
             np.save(file, array, allow_pickle=False)
 
-    _write(path, save, goes_on)
+    _write(path, save, key, goes_on)
 
 
-def _write(path: Path, save: Callable[[Path], Any], goes_on: bool) -> None:
+def _write(path: Path, save: Callable[[Path], Any], key: str, goes_on: bool) -> None:
     """Write a file whole, or compare it with the one that is there."""
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save(temporary)
         if goes_on and path.exists() and not filecmp.cmp(temporary, path, shallow=False):
-            raise RunFolderError(f"{path}: the run began with other data, which the resumed run has to keep")
+            raise RunFolderError(f"the run began with other data, in {path}; expected the same")
         os.replace(temporary, path)
     except OSError as error:
         raise RunFolderError(f"{path}: cannot be written: {error.strerror or error}") from error
+    except UserError as error:
+        raise type(error)(f"{key}: {error}") from error
     except (ValueError, TypeError) as error:
-        if isinstance(error, RunFolderError | DataError):
-            raise
         reason = " ".join(str(error).split())
-        raise DataError(f"{path.stem}: the data cannot be stored as {path.suffix[1:]}: {reason}") from error
+        raise DataError(f"{key}: cannot be stored as {path.suffix[1:]}: {reason}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -92,7 +93,7 @@ def _save_table(frame: Any, path: Path) -> None:
     frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
     for name in frame.columns:
         if not isinstance(name, str):
-            raise DataError(f"the table's column {name!r}: expected a text as its name")
+            raise DataError(f"column {name!r}: expected a text as its name")
     frame.to_parquet(path, index=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,14 @@ from flexray.run.resume import AUTO, Resume, find_resume
 from flexray.run.single import Asked, SingleRun
 
 
-def launch(words: Sequence[str], given: Given, folder: Callable[[], Path]) -> Path:
+def launch(words: Sequence[str], given: Given, folder: Path, is_kept: bool = True) -> Path:
     """Run one job to its end and return its folder.
 
     Args:
         words: All words, those of ``given`` among them.
         given: Objects and data.
-        folder: Returns the folder of a run that begins.
+        folder: The folder of a run that begins.
+        is_kept: Whether the caller named it.
 
     Raises:
         flexray.core.errors.FlexrayError: The run cannot begin, or code of a participant raised.
@@ -44,9 +45,13 @@ def launch(words: Sequence[str], given: Given, folder: Callable[[], Path]) -> Pa
     with borrowed_process(), borrowed_hydra():
         value = typed_value(words, "resume")
         resume = None if value == AUTO else find_resume(value, words, given.objects)
-        place = resume.folder if resume else folder()
+        place = resume.folder if resume else folder
         if value is None:
             _check_new(place)
+        elif is_kept != (value == AUTO):
+            raise ConfigError(
+                "folder: expected it beside resume='auto', and not beside resume=RUN_FOLDER, which has one"
+            )
         arguments = resume.arguments if resume else [*words, f"hydra.run.dir={quoted(os.fspath(place))}"]
         with explained():
             config = compose_all(arguments)

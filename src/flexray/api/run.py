@@ -197,7 +197,7 @@ class Run:
         given = read_keys(keys)
         given = Given(given.words, {**self._objects, **given.objects}, given.data)
         words = [f"resume={quoted(os.fspath(self.folder))}", *overrides, *given.words]
-        launch([*words, *(["trust=true"] if self._trust else [])], given, lambda: self.folder)
+        launch([*words, *(["trust=true"] if self._trust else [])], given, self.folder, is_kept=False)
         return Run(self.folder, given.objects, self._trust, self._home)
 
     @cached_property
@@ -250,8 +250,6 @@ def _new_data(data: Any, home: Path) -> tuple[str, ...]:
     by_party = isinstance(data, Mapping) and any(is_table(v) or isinstance(v, str | os.PathLike) for v in data.values())
     given = read_keys({"dataset": {"files" if by_party else "path": data}})
     write_data(home, given.data)
-    flat = {f"files.{name}": value for name, value in data.items()} if by_party else {"path": data}
-    files = {name.removesuffix(Path(name).suffix): home / name for name in given.data}
-    return tuple(
-        f"dataset.{key}={json.dumps(os.fspath(files.get(f'dataset.{key}', value)))}" for key, value in flat.items()
-    )
+    flat = {f"dataset.files.{name}": value for name, value in data.items()} if by_party else {"dataset.path": data}
+    written = {key: home / name for name in given.data for key in flat if name in (key, f"{key}{Path(name).suffix}")}
+    return tuple(f"{key}={json.dumps(os.fspath(written.get(key, value)))}" for key, value in flat.items())

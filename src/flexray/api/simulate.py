@@ -43,10 +43,11 @@ def simulate(*overrides: str, folder: str | os.PathLike[str] | None = None, **ke
         1      4           120.0     0.4846
     """
     given = read_keys(keys)
+    words = [*overrides, *given.words]
     home = TemporaryFolder() if folder is None else None
     place = home.path if home else Path(os.path.abspath(Path(folder or "").expanduser()))
     try:
-        launch([*overrides, *given.words], given, lambda: place)
+        place = launch(words, given, place, is_kept=folder is not None)
     except KeyboardInterrupt:
         if home:
             home.outlive()  # it can go on
