@@ -9,14 +9,19 @@ if TYPE_CHECKING:
     from flexray.api.read import read as read
     from flexray.api.run import Run as Run
     from flexray.api.simulate import simulate as simulate
+    from flexray.api.sweep import Sweep as Sweep
+    from flexray.api.sweep import sweep as sweep
     from flexray.cluster import cluster as cluster
 
 __version__ = "0.1.0"
 
-_PLACES = {"Run": "api.run", "cluster": "cluster", "read": "api.read", "simulate": "api.simulate"}
+_PLACES = {
+    "Run": "api.run", "Sweep": "api.sweep", "cluster": "cluster", "read": "api.read", "simulate": "api.simulate",
+    "sweep": "api.sweep",
+}  # fmt: skip
 """The modules of the public names, which are imported when a name is used: ``import flexray`` itself imports none."""
 
-__all__ = ["Run", "cluster", "read", "simulate"]
+__all__ = ["Run", "Sweep", "cluster", "read", "simulate", "sweep"]
 
 
 def __getattr__(name: str) -> Any:

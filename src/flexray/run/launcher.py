@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,8 @@ from flexray.config.explain import one_line
 from flexray.core.checks import not_negative, positive
 from flexray.core.errors import ConfigError, FlexrayError, RunFolderError
 from flexray.core.runfolder import check_files
-from flexray.engine.hosts.jobs import Jobs
 from flexray.run import hints
-from flexray.run.errands import Errand, Report, run_errand
-from flexray.run.interrupts import Interrupts
+from flexray.run.errands import Errand, Report, run_away, run_errand
 from flexray.run.places import open_pool
 from flexray.run.resume import AUTO, completed_summary, settled
 from flexray.run.save.parcel import pack, unpack
@@ -121,8 +119,7 @@ class SweepOnRay:
             job.check()
         self._session.expect(self._config)
         missing = {number: job for number, job in jobs.items() if not self._is_done(job)}
-        if missing:
-            self._run(missing)
+        self._run(missing)
         return [JobReturn(status=JobStatus.COMPLETED) for _ in jobs]
 
     def _configure_log(self) -> None:
@@ -152,15 +149,12 @@ class SweepOnRay:
             not_negative("hydra.launcher.num_gpus", self._gpus),
         )
         errands = {number: job.errand(self._session, self._context.callbacks) for number, job in jobs.items()}
-        with Interrupts() as interrupts, open_pool("hydra.launcher.address", self._address, cpus, gpus) as pool:
-            running = Jobs(pool, run_errand, errands)
-            interrupts.arm(running.stop)
-            for number, result in running.run():
-                self._bring_home(jobs[number], errands[number], result, interrupts.seen)
-        if interrupts.seen:
-            raise KeyboardInterrupt
+        pool = open_pool("hydra.launcher.address", self._address, cpus, gpus)
+        with closing(run_away(pool, run_errand, errands)) as ended:
+            for number, result in ended:
+                self._bring_home(jobs[number], errands[number], result)
 
-    def _bring_home(self, job: SweepJob, errand: Errand, result: Report | FlexrayError, stopping: bool) -> None:
+    def _bring_home(self, job: SweepJob, errand: Errand, result: Report | FlexrayError) -> None:
         try:
             if isinstance(result, FlexrayError):
                 raise result
@@ -172,7 +166,7 @@ class SweepOnRay:
         for level, text in result.said:
             if level >= logging.ERROR:
                 log.log(level, "%s", text)
-            elif not stopping:
+            else:
                 log.log(level, "%s%s", job.label, text.removeprefix(job.label))
         if result.summary is not None:
             hints.say_job_ended(result.summary, job.folder, job.label)

@@ -10,7 +10,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from typing import Any, Generic, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from flexray.core.errors import FlexrayError, LostProcessError
 
@@ -28,7 +29,13 @@ log = logging.getLogger("flexray")
 
 
 class Pool(Protocol):
-    """Processes, each for one job at a time."""
+    """Processes, each for one job at a time, which are there within a ``with`` block."""
+
+    def __enter__(self) -> Self:
+        """Get them."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End them, whatever they do."""
 
     def submit(self, work: Callable[[T], R], item: T) -> Any:
         """Have ``work(item)`` computed as soon as a process is free; return what stands for its result."""

@@ -24,15 +24,18 @@ def worker_path() -> str:
     return os.pathsep.join(dict.fromkeys(path for path in (package_home, *own) if os.path.isdir(path)))
 
 
-def own_modules(folder: Path) -> dict[str, Any]:
-    """Return the runtime environment that takes a folder's Python files and packages to every node.
+def own_modules() -> dict[str, Any]:
+    """Return the runtime environment that takes the user's Python files and packages to every node.
 
-    Nothing else goes along, and nothing at all from a submitted job: Ray has taken the folder there already.
+    They are those of the current folder and of the script's; nothing goes along from a submitted job, as Ray has taken
+    its folder there already.
     """
     if SUBMITTED in os.environ:
         return {}
-    found = [*folder.glob("*.py"), *(path.parent for path in folder.glob("*/__init__.py"))]
-    return {"py_modules": [os.fspath(path) for path in sorted(found)]} if found else {}
+    folders = {Path.cwd(), *(Path(path) for path in sys.path[:1] if not path.startswith((sys.prefix, sys.base_prefix)))}
+    found = {path for folder in folders for path in (*folder.glob("*.py"), *folder.glob("*/__init__.py"))}
+    modules = {path.parent if path.name == "__init__.py" and path.parent not in folders else path for path in found}
+    return {"py_modules": sorted(map(os.fspath, modules))} if modules else {}
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -29,7 +28,8 @@ R = TypeVar("R")
 class RayPool:
     """Processes on a Ray that is joined or started for the ``with`` block, one for each call that runs.
 
-    The Python files of the working folder go along to nodes that are joined.
+    The user's Python files go along to nodes that are joined
+    (:func:`flexray.engine.hosts.ray.environment.own_modules`).
 
     Args:
         address: ``HOST:PORT`` of a running cluster; None: start Ray on this machine.
@@ -47,7 +47,7 @@ class RayPool:
         if self._address is None:
             self._connection.start(self._num_cpus)
         else:
-            self._connection.join(self._address, **own_modules(Path.cwd()))
+            self._connection.join(self._address, **own_modules())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
