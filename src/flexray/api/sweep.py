@@ -17,6 +17,7 @@ from flexray.api.launch import Among
 from flexray.api.process import TemporaryFolder
 from flexray.api.run import Run
 from flexray.api.sweeping import Planned, plan, run_here, run_side_by_side
+from flexray.cluster.warm import CURRENT
 from flexray.core.checks import whole
 from flexray.core.errors import ConfigError, DataError, ResourceError
 from flexray.core.runfolder import LOG_FILE, read_text
@@ -195,12 +196,12 @@ def sweep(
         seeds: How many seeds each setting runs with (5: the seeds 1 to 5), or a list of them.
         parallel: 1: one run after another, in this process. N: in N processes of this machine, on a Ray that is started
             for them. ``"ray"``: on the CPUs of all nodes of the Ray cluster that runs here or at
-            ``cluster={"address": "HOST:PORT"}``; if none runs, on all CPUs of this machine. Each run then has one
-            process (``cluster="inline"``). Nodes need share no disk: run folders come home, but data that keys name by
-            a path must be there on each node.
+            ``cluster={"address": "HOST:PORT"}``; if none runs, on all CPUs of this machine. Nodes need share no disk:
+            run folders come home, but data that keys name by a path must be there on each node.
         folder: The sweep's folder, with a run folder for each run, which is kept. None: a temporary one. The same call
             again with ``resume="auto"`` does only what is missing.
-        keys: What all runs share, as for :func:`flexray.simulate`.
+        keys: What all runs share, as for :func:`flexray.simulate`. Without ``cluster`` each run has one process
+            (``cluster="inline"``), also within ``with flexray.cluster(...)`` if ``parallel`` is not 1.
 
     Raises:
         flexray.core.errors.UserError: A key is wrong or the folder holds runs; nothing has run.
@@ -213,9 +214,9 @@ def sweep(
         >>> len(found)
         4
     """
-    side_by_side = parallel == "ray" or whole("parallel", parallel, low=1) > 1
+    side_by_side = parallel == "ray" or _processes(parallel) > 1
     swept = swept_by(grid)
-    wanted = entries(grid, seeds, keys, "cluster=inline" if side_by_side else "")
+    wanted = entries(grid, seeds, keys, "" if CURRENT.get() and not side_by_side else "cluster=inline")
     home = TemporaryFolder() if folder is None else None
     place = home.path if home else Path(os.path.abspath(Path(folder or "").expanduser()))
     planned = plan(wanted, swept, place, side_by_side, is_kept=folder is not None)
@@ -239,12 +240,20 @@ def sweep(
     except (KeyboardInterrupt, ResourceError) as end:
         if home:
             home.outlive()
-        line = f"{end or 'interrupted'}; flexray.read({os.fspath(place)!r}) has {ended} of {len(planned)} runs"
+        what = "stopped" if isinstance(end, KeyboardInterrupt) else str(end)
+        how = f"flexray.read({os.fspath(place)!r}) has them; the same with folder=... and resume='auto' does the others"
+        line = f"{what}; {ended} of {len(planned)} runs are done: {how}"
         raise type(end)(line) from None
     finally:
         if progress is not None:
             progress.stop()
     return Sweep(place, members, home)
+
+
+def _processes(parallel: Any) -> int:
+    if isinstance(parallel, str):
+        raise ConfigError(f"parallel: expected 1, a number of processes, or 'ray', got {parallel!r}")
+    return whole("parallel", parallel, low=1)
 
 
 def _progress(planned: Sequence[Planned]) -> SweepProgress | None:

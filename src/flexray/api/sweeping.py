@@ -184,12 +184,14 @@ def run_side_by_side(
         swept: The keys in which they differ.
         ended: Is called with number and error of each run.
     """
-    tasks = {}
+    tasks, unread = {}, (*swept, "cluster.address")
     for number, run in enumerate(runs):
         if run.is_done():
             ended(number, None)
         else:
-            tasks[number] = Task(run.entry, run.sweep, run.name, Path.cwd(), tuple(swept), pack(run.folder))
+            tasks[number] = Task(
+                run.entry, run.sweep, run.name, Path.cwd(), (*swept, "cluster.address"), pack(run.folder)
+            )
     with closing(run_away(pool, run_task, tasks)) as results:
         for number, result in results:
             ended(number, _bring_home(runs[number], tasks[number], result))

@@ -160,7 +160,9 @@ class Session:
             log.info("%scompleted before, in %s", self._job, asked.folder)
             return summary
         base_dir = self._resume.base_dir if self._resume else asked.cwd
-        swept = swept_keys(self._arguments) if self._sweeping else ()
+        swept = (
+            [*swept_keys(self._arguments), *(["cluster.address"] if self._is_away else [])] if self._sweeping else ()
+        )
         single = SingleRun(
             asked, self._places, base_dir, self._resume is not None, swept, self._is_copy, self._progress
         )
