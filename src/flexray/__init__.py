@@ -12,16 +12,24 @@ if TYPE_CHECKING:
     from flexray.api.sweep import Sweep as Sweep
     from flexray.api.sweep import sweep as sweep
     from flexray.cluster import cluster as cluster
+    from flexray.core.errors import FlexrayError as FlexrayError
+    from flexray.core.errors import UserError as UserError
 
 __version__ = "0.1.0"
 
 _PLACES = {
-    "Run": "api.run", "Sweep": "api.sweep", "cluster": "cluster", "read": "api.read", "simulate": "api.simulate",
+    "FlexrayError": "core.errors",
+    "Run": "api.run",
+    "Sweep": "api.sweep",
+    "UserError": "core.errors",
+    "cluster": "cluster",
+    "read": "api.read",
+    "simulate": "api.simulate",
     "sweep": "api.sweep",
-}  # fmt: skip
+}
 """The modules of the public names, which are imported when a name is used: ``import flexray`` itself imports none."""
 
-__all__ = ["Run", "Sweep", "cluster", "read", "simulate", "sweep"]
+__all__ = ["FlexrayError", "Run", "Sweep", "UserError", "cluster", "read", "simulate", "sweep"]
 
 
 def __getattr__(name: str) -> Any:

@@ -43,7 +43,7 @@ class Run:
         >>> import flexray
         >>> run = flexray.simulate("dataset=digits", algo="adaptive", rounds=4, cluster="inline", progress=False)
         >>> run
-        <Run adaptive on digits: completed, 4 rounds, test_top1 0.4846>
+        <Run adaptive on digits: completed, 4 rounds, test_top1 0.4...>
         >>> run.time_to(0.3)
         120.0
     """

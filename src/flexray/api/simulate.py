@@ -37,10 +37,12 @@ def simulate(*overrides: str, folder: str | os.PathLike[str] | None = None, **ke
     Example:
         >>> import flexray
         >>> run = flexray.simulate("algo=adaptive", "dataset=digits", rounds=4, cluster="inline", progress=False)
-        >>> run.evals[["round", "sim_time_units", "test_top1"]].round(4)
-           round  sim_time_units  test_top1
-        0      0             0.0     0.0940
-        1      4           120.0     0.4846
+        >>> run.rounds[["round", "sim_time_units", "sent_bytes"]]
+           round  sim_time_units  sent_bytes
+        0      1            30.0      184480
+        1      2            60.0      184480
+        2      3            90.0      184480
+        3      4           120.0      184480
     """
     given = read_keys(keys)
     words = [*overrides, *given.words]

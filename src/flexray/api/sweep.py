@@ -52,14 +52,15 @@ class Sweep(Sequence[Run]):
 
     Example:
         >>> import flexray
-        >>> grid = {"algo": ["flex", "pbcd"]}
-        >>> sweep = flexray.sweep(grid, seeds=2, cluster="inline", rounds=4, progress=False)
+        >>> sweep = flexray.sweep({"algo": ["flex", "pbcd"]}, seeds=2, rounds=4, progress=False)
         >>> sweep
         <Sweep of 4 runs: 4 completed>
-        >>> sweep.runs[["algo", "seed", "status", "test_top1"]].round(4)
-             algo  seed     status  test_top1
-        run
-        0    flex     1  completed     0.1000
+        >>> sweep.runs["test_top1"].round(4).tolist()
+        [0.3008, 0.117, 0.1086, 0.0557]
+        >>> sweep.table(target=0.2)[["algo", "reached", "final test_top1"]]
+           algo reached  final test_top1
+        0  flex     1/2  0.2089 ± 0.1300
+        1  pbcd     0/2  0.0822 ± 0.0374
     """
 
     def __init__(self, folder: Path, members: Sequence[Run], home: Any = None) -> None:
@@ -210,9 +211,9 @@ def sweep(
 
     Example:
         >>> import flexray
-        >>> found = flexray.sweep({"algo": ["flex", "adaptive"]}, seeds=2, cluster="inline", rounds=4, progress=False)
-        >>> len(found)
-        4
+        >>> found = flexray.sweep({"algo": ["flex", "vafl"], "lr": [0.01, 0.02]}, seeds=[7], rounds=4, progress=False)
+        >>> [run.time_to(0.2) for run in found]
+        [120.0, 120.0, None, None]
     """
     side_by_side = parallel == "ray" or _processes(parallel) > 1
     swept = swept_by(grid)

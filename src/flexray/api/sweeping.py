@@ -189,9 +189,7 @@ def run_side_by_side(
         if run.is_done():
             ended(number, None)
         else:
-            tasks[number] = Task(
-                run.entry, run.sweep, run.name, Path.cwd(), (*swept, "cluster.address"), pack(run.folder)
-            )
+            tasks[number] = Task(run.entry, run.sweep, run.name, Path.cwd(), unread, pack(run.folder))
     with closing(run_away(pool, run_task, tasks)) as results:
         for number, result in results:
             ended(number, _bring_home(runs[number], tasks[number], result))

@@ -8,7 +8,8 @@ from typing import Any
 import ray
 from ray.exceptions import AuthenticationError
 
-from flexray.engine.hosts.ray.environment import batch_scheduling, environment, worker_path
+from flexray.core.errors import ResourceError
+from flexray.engine.hosts.ray.environment import batch_scheduling, environment, inherited, quiet, worker_path
 from flexray.engine.hosts.ray.home import TemporaryHome
 from flexray.engine.hosts.ray.joining import cannot_use, check_joinable
 from flexray.engine.hosts.resources import MachineLock
@@ -59,26 +60,27 @@ class Connection:
         Raises:
             flexray.core.errors.ResourceError: There is none that this process may use.
         """
-        _hush()
-        check_joinable(address)
         variables = {"PYTHONPATH": worker_path(), "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
-        try:
-            ray.init(address=address, runtime_env={"env_vars": variables, **runtime_env}, **self._common)
-        except FAULTS as error:
-            raise cannot_use(address, error) from error
+        with quiet(QUIET):
+            _check_unused()
+            check_joinable(address)
+            try:
+                ray.init(address=address, runtime_env={"env_vars": variables, **runtime_env}, **self._common)
+            except FAULTS as error:
+                raise cannot_use(address, error) from error
         self._is_open = True
 
     def start(self, cpus: int) -> None:
         """Start a Ray on this machine.
 
         Raises:
-            flexray.core.errors.ResourceError: It does not start.
+            flexray.core.errors.ResourceError: It does not start, or this process uses another.
         """
-        _hush()
+        _check_unused()
         self._machine.announce()
         log.info("starting Ray on %d CPUs", cpus)
         try:
-            with environment(PYTHONPATH=worker_path(), **LOCAL_RAY), batch_scheduling():
+            with quiet(QUIET), environment(PYTHONPATH=worker_path(), **LOCAL_RAY, **inherited()), batch_scheduling():
                 self._home = TemporaryHome()
                 home = self._home.path
                 ray.init(address="local", num_cpus=cpus, include_dashboard=False, _temp_dir=home, **self._common)
@@ -97,6 +99,7 @@ class Connection:
         self._machine.release()
 
 
-def _hush() -> None:
-    for name in QUIET:
-        logging.getLogger(name).setLevel(logging.ERROR)
+def _check_unused() -> None:
+    """Refuse to take over a Ray that code which is none of flexray's, or another block of it, uses in this process."""
+    if ray.is_initialized():
+        raise ResourceError("cluster: this process uses Ray already; expected ray.shutdown() before, or cluster=inline")

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from ray._private.ray_constants import ENABLE_RAY_CLUSTER
+
+from flexray.engine.hosts.loopback import VARIABLE
 
 SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """What Ray sets for the command of ``ray job submit``."""
@@ -52,6 +56,25 @@ def environment(**variables: str) -> Iterator[None]:
                 del os.environ[key]
             else:
                 os.environ[key] = value
+
+
+def inherited() -> dict[str, str]:
+    """Return what the processes of a local Ray need to listen where this process does, also when Ray starts again."""
+    return {} if ENABLE_RAY_CLUSTER else {VARIABLE: "0"}
+
+
+@contextmanager
+def quiet(names: Sequence[str]) -> Iterator[None]:
+    """Let these loggers speak of errors only."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager
