@@ -66,7 +66,9 @@ def kill_node(node: subprocess.Popen[bytes]) -> None:
     node.wait()
 
 
-def start_node(folder: Path, environment: dict[str, str], words: Sequence[str]) -> subprocess.Popen[bytes]:
+def start_node(
+    folder: Path, environment: dict[str, str], words: Sequence[str], cpus: int = 1
+) -> subprocess.Popen[bytes]:
     command = [*words, "--num-cpus=1", "--object-store-memory=80000000", "--block",
                f"--dashboard-agent-listen-port={free_port()}"]  # fmt: skip
     with (folder / "said.txt").open("a") as said:

@@ -1,10 +1,10 @@
-"""A sweep over real nodes, one of which is lost half-way: it says what it says in one process."""
+"""Sweeps over real nodes, one of which is lost half-way: they say what they say in one process."""
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -28,63 +28,43 @@ sweep = flexray.sweep({"algo": ["flex", "pbcd", "adaptive"]}, seeds=4, parallel=
 Path("runs.csv").write_text(sweep.runs.to_csv())
 """
 COMMAND = ("-m", "flexray.run", "-m", *SMALL, *GRID, "hydra/launcher=ray", "hydra.sweep.dir=there")
-Lose = Callable[[Sequence[str], Path], str]
 
 
-@pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """Return the folder of the sweep that ran in one process, and what the command said."""
-    folder = tmp_path_factory.mktemp("here")
+def begin(nodes: Nodes, folder: Path, *words: str) -> subprocess.Popen[bytes]:
+    """Start Python in a new folder with the model's module in it."""
+    folder.mkdir()
     (folder / "own.py").write_text(OWN)
-    with pytest.MonkeyPatch.context() as patch, (folder / "said.txt").open("w") as said:
-        patch.chdir(folder)
-        patch.setenv("COLUMNS", "200")
-        patch.setattr(sys, "stdout", said)
-        assert run_command(["-m", *SMALL, *GRID, "progress=false", "hydra.sweep.dir=here"]) == 0
-    yield folder / "here", (folder / "said.txt").read_text()
-
-
-@pytest.fixture
-def lose(nodes: Nodes) -> Lose:
-    """Return a function that runs Python on three nodes, kills all of the third half-way, and returns what was said."""
-
-    def run(words: Sequence[str], folder: Path) -> str:
-        (folder / "own.py").write_text(OWN)
-        third = nodes.start("--labels=zone=c")
-        wait_for(nodes, "zone=c")
-        with (folder / "said.txt").open("w") as said:
-            command = [sys.executable, *words]
-            process = subprocess.Popen(command, cwd=folder, env=nodes.environment, stdout=said, stderr=said)
-        half = within(100, lambda: process.poll() is not None or len(list(folder.glob("there/*/summary.json"))) > 4)
-        kill_node(third)
-        assert process.wait(timeout=100) == 0, (folder / "said.txt").read_text()
-        assert half
-        return (folder / "said.txt").read_text()
-
-    return run
-
-
-def assert_same(here: Path, there: Path) -> None:
-    for job in range(12):
-        for name in ("rounds.csv", "evals.csv", "checkpoints/final/server.safetensors"):
-            assert (there / str(job) / name).read_bytes() == (here / str(job) / name).read_bytes()
+    with (folder / "said.txt").open("w") as said:
+        return subprocess.Popen([sys.executable, *words], cwd=folder, env=nodes.environment, stdout=said, stderr=said)
 
 
 def table(said: str) -> str:
     return said.partition("time to target (units)")[2]
 
 
-def test_from_the_command_line(lose: Lose, here: tuple[Path, str], tmp_path: Path) -> None:
-    said = lose(COMMAND, tmp_path)
-    assert " is gone; job" in said
-    assert table(said) == table(here[1])
-    assert_same(here[0], tmp_path / "there")
-
-
-def test_from_python(lose: Lose, here: tuple[Path, str], tmp_path: Path) -> None:
-    assert " is gone; job" in lose(("-c", SCRIPT), tmp_path)
-    expected = flexray.read(here[0])
+def test_of_the_command_and_of_python_at_once_while_a_node_is_lost(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    third = nodes.start("--labels=zone=c")
+    wait_for(nodes, "zone=c")
+    folders = [tmp_path / "command", tmp_path / "python"]
+    running = [begin(nodes, folder, *words) for folder, words in zip(folders, (COMMAND, ("-c", SCRIPT)), strict=True)]
+    assert within(120, lambda: all(len(list(folder.glob("there/*/summary.json"))) > 3 for folder in folders))
+    kill_node(third)
+    statuses = [process.wait(timeout=100) for process in running]
+    said = [(folder / "said.txt").read_text() for folder in folders]
+    assert statuses == [0, 0], said
+    assert any(" is gone; job" in text for text in said), said
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run_command(["-m", *SMALL, *GRID, "progress=false", "hydra.sweep.dir=here"]) == 0
+    assert table(said[0]) == table(capsys.readouterr().out)
+    expected = flexray.read(tmp_path / "here")
     assert isinstance(expected, flexray.Sweep)
-    found = pd.read_csv(tmp_path / "runs.csv", index_col="run")
-    pd.testing.assert_frame_equal(found, expected.runs.set_axis(range(12)).rename_axis("run"), check_dtype=False)
-    assert_same(here[0], tmp_path / "there")
+    found = pd.read_csv(folders[1] / "runs.csv", index_col="run")
+    assert found.pop("error").isna().all()
+    pd.testing.assert_frame_equal(found, expected.runs.drop(columns="error").set_axis(found.index))
+    for job, name in itertools.product(map(str, range(12)), ("rounds.csv", "checkpoints/final/server.safetensors")):
+        files = [(folder / job / name).read_bytes() for folder in (tmp_path / "here", *(f / "there" for f in folders))]
+        assert files[0] == files[1] == files[2]
