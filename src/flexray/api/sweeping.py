@@ -97,11 +97,13 @@ class Outcome:
 
     Args:
         error: Why it failed, if it did.
+        interrupted: Whether it ended before its end.
         said: Warnings.
         parcel: What its run folder holds.
     """
 
     error: str | None
+    interrupted: bool
     said: Said
     parcel: Parcel
 
@@ -158,7 +160,7 @@ def run_here(runs: Sequence[Planned], among: Among, ended: Callable[[int, str | 
     Args:
         runs: The runs.
         among: What they share.
-        ended: Is called with number and error of each run.
+        ended: Is called with number and error of each run that was not interrupted.
     """
     with nullcontext() if CURRENT.get() else Cluster():
         for number, run in enumerate(runs):
@@ -182,7 +184,7 @@ def run_side_by_side(
         runs: The runs.
         pool: Where.
         swept: The keys in which they differ.
-        ended: Is called with number and error of each run.
+        ended: Is called with number and error of each run that was not interrupted.
     """
     tasks, unread = {}, (*swept, "cluster.address")
     for number, run in enumerate(runs):
@@ -192,7 +194,9 @@ def run_side_by_side(
             tasks[number] = Task(run.entry, run.sweep, run.name, Path.cwd(), unread, pack(run.folder))
     with closing(run_away(pool, run_task, tasks)) as results:
         for number, result in results:
-            ended(number, _bring_home(runs[number], tasks[number], result))
+            error = _bring_home(runs[number], tasks[number], result)
+            if isinstance(result, FlexrayError) or not result.interrupted:
+                ended(number, error)
 
 
 def run_task(task: Task) -> Outcome:
@@ -211,7 +215,7 @@ def run_task(task: Task) -> Outcome:
             interrupted = True
         except FlexrayError as failure:
             ((_, error),) = place.at_home([(logging.ERROR, str(failure))], interrupted=False)
-        return Outcome(error, place.at_home(said, interrupted), place.packed())
+        return Outcome(error, interrupted, place.at_home(said, interrupted), place.packed())
 
 
 def _bring_home(run: Planned, task: Task, result: Outcome | FlexrayError) -> str | None:

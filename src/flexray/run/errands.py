@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from hydra.core.utils import run_job, setup_globals
@@ -23,6 +22,7 @@ from flexray.core.runfolder import HYDRA_YAML, LOG_FILE
 from flexray.engine.hosts.jobs import Jobs, Pool
 from flexray.run.interrupts import Interrupts
 from flexray.run.save.parcel import Parcel, pack, renamed, unpack
+from flexray.run.save.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from flexray.run.session import Session
@@ -107,8 +107,8 @@ class Away:
 @contextmanager
 def away(parcel: Parcel, sweep: Path, name: str) -> Iterator[Away]:
     """Lay out a run folder in a temporary place, for the block."""
-    with TemporaryDirectory(prefix="flexray-job-") as home:
-        place = Away(Path(home, "sweep"), sweep, name)
+    with scratch_folder() as home:
+        place = Away(home / "sweep", sweep, name)
         unpack(parcel, place.folder)
         yield place
 
