@@ -36,7 +36,8 @@ def own_modules() -> dict[str, Any]:
     """
     if SUBMITTED in os.environ:
         return {}
-    folders = {Path.cwd(), *(Path(path) for path in sys.path[:1] if not path.startswith((sys.prefix, sys.base_prefix)))}
+    script = [path for path in sys.path[:1] if not path.startswith((sys.prefix, sys.base_prefix))]
+    folders = {Path(folder).absolute() for folder in ("", *script)}
     found = {path for folder in folders for path in (*folder.glob("*.py"), *folder.glob("*/__init__.py"))}
     modules = {path.parent if path.name == "__init__.py" and path.parent not in folders else path for path in found}
     return {"py_modules": sorted(map(os.fspath, modules))} if modules else {}
