@@ -32,12 +32,14 @@ _PLACES = {
 __all__ = ["FlexrayError", "Run", "Sweep", "UserError", "cluster", "read", "simulate", "sweep"]
 
 
-def __getattr__(name: str) -> Any:
-    """Return a public name, or a module such as ``flexray.cluster`` that may be called as its function."""
-    if name not in _PLACES:
-        raise AttributeError(f"module 'flexray' has no attribute '{name}'")
-    module = importlib.import_module(f"flexray.{_PLACES[name]}")
-    return module if name == _PLACES[name] else getattr(module, name)
+if not TYPE_CHECKING:  # which knows the names from above, and no others
+
+    def __getattr__(name: str) -> Any:
+        """Return a public name, or a module such as ``flexray.cluster`` that may be called as its function."""
+        if name not in _PLACES:
+            raise AttributeError(f"module 'flexray' has no attribute '{name}'")
+        module = importlib.import_module(f"flexray.{_PLACES[name]}")
+        return module if name == _PLACES[name] else getattr(module, name)
 
 
 def __dir__() -> list[str]:

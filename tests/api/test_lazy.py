@@ -33,4 +33,4 @@ def test_cluster_can_be_called_whatever_was_imported_first(first: str) -> None:
 def test_every_public_name_is_there_and_no_other() -> None:
     assert {name for name in flexray.__all__ if callable(getattr(flexray, name))} == {*flexray.__all__}
     with pytest.raises(AttributeError, match="module 'flexray' has no attribute 'simulat'"):
-        _ = flexray.simulat  # type: ignore[attr-defined]
+        _ = flexray.simulat

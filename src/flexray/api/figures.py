@@ -27,6 +27,7 @@ def figure(read: Sequence[runs.Run], metric: str | None, by: Axis, folder: os.Pa
     Raises:
         flexray.core.errors.UserError: There is no such metric or axis, or no evaluation yet.
     """
+    from flexray.api.picture import Picture
     from flexray.report.grouping import make_groups
     from flexray.report.plots import draw
 
@@ -39,6 +40,7 @@ def figure(read: Sequence[runs.Run], metric: str | None, by: Axis, folder: os.Pa
     if picture is None:
         states = ", ".join(sorted({run.status for run in read}))
         raise DataError(f"{os.fspath(folder)}: there is no evaluation to show, the run is {states}")
+    picture.__class__ = Picture
     return picture
 
 

@@ -83,7 +83,7 @@ def _target(key: str, node: Any) -> tuple[Any, str]:
     target = node.get("_target_") if isinstance(node, Mapping) else None
     if isinstance(target, str):
         return find(f"{key}._target_", target), target
-    if target is None:
+    if isinstance(target, int | float | list | Mapping | None):  # what a file or a command line may hold
         raise ConfigError(f"{key}: expected a mapping with _target_, an import path, got {shown(node)}")
     named = target if hasattr(target, "__qualname__") else type(target)
     return target, f"{named.__module__}.{named.__qualname__}"

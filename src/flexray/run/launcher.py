@@ -144,10 +144,8 @@ class SweepOnRay:
         return True
 
     def _run(self, jobs: Mapping[int, SweepJob]) -> None:
-        cpus, gpus = (
-            positive("hydra.launcher.num_cpus", self._cpus),
-            not_negative("hydra.launcher.num_gpus", self._gpus),
-        )
+        cpus = positive("hydra.launcher.num_cpus", self._cpus)
+        gpus = not_negative("hydra.launcher.num_gpus", self._gpus)
         errands = {number: job.errand(self._session, self._context.callbacks) for number, job in jobs.items()}
         pool = open_pool("hydra.launcher.address", self._address, cpus, gpus)
         with closing(run_away(pool, run_errand, errands)) as ended:

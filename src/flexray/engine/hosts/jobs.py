@@ -96,7 +96,9 @@ class Jobs(Generic[T, R]):
                 number, result = self._calls.pop(call), self._outcome(call)
                 if isinstance(result, LostProcessError):
                     lost[number] = result
-                elif not isinstance(result, CancelledError):
+                elif isinstance(result, CancelledError):  # if nobody asked for it, something there interrupted it
+                    lost[number] = LostProcessError("a job", "its process", "a process was interrupted")
+                else:
                     yield number, result
             yield from self._again(lost)
             if (lost or not ended) and self._calls:

@@ -28,7 +28,7 @@ from flexray.report.runs import COMPLETED, Run
 from flexray.report.statistics import evaluations_apart, reading, spread, with_deviation
 from flexray.report.tables import goal
 from flexray.run.watch.base import Observer
-from flexray.run.watch.terminal import progress_columns
+from flexray.run.watch.terminal import progress_columns, shows_bars
 
 ALMOST = 0.999
 """Part of a job that is done with its last round; a job counts when it has ended."""
@@ -56,7 +56,7 @@ class SweepProgress(Observer):
         console = console or Console()
         self.bars: Progress | None = None
         self._task: TaskID | None = None
-        if console.is_terminal:
+        if shows_bars(console):
             self.bars = Progress(*progress_columns(), console=console)
             self._task = self.bars.add_task("sweep", total=total, now="jobs")
             self.bars.start()

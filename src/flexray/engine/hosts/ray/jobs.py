@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 import ray
 from ray.exceptions import RayError, TaskCancelledError
 
-from flexray.core.errors import LostProcessError, ResourceError
+from flexray.core.errors import ConfigError, LostProcessError, ResourceError
 from flexray.engine.hosts.ray.actors import unwrap
 from flexray.engine.hosts.ray.connection import Connection
 from flexray.engine.hosts.ray.environment import own_modules
@@ -54,9 +54,17 @@ class RayPool:
         self._connection.close()
 
     def submit(self, work: Callable[[T], R], item: T) -> Any:
-        """Have ``work(item)`` computed as soon as a process is free; return what stands for its result."""
+        """Have ``work(item)`` computed as soon as a process is free; return what stands for its result.
+
+        Raises:
+            ConfigError: The item, such as an object of the user's, cannot be sent.
+        """
         options = {"num_cpus": self._wanted["CPU"], "num_gpus": self._wanted["GPU"], "max_retries": 0}
-        return ray.remote(**options)(work).remote(item)
+        try:
+            return ray.remote(**options)(work).remote(item)
+        except TypeError as error:  # of Ray, for what cannot be pickled
+            what = str(error).strip().splitlines()[0]
+            raise ConfigError(f"a job cannot be sent to another process: {what}") from error
 
     def ready(self, calls: Sequence[Any], timeout_s: float) -> list[Any]:
         """Return those that have ended; wait until one has, or for so many seconds."""
