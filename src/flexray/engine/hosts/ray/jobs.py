@@ -13,6 +13,7 @@ import ray
 from ray.exceptions import RayError, TaskCancelledError
 
 from flexray.core.errors import ConfigError, LostProcessError, ResourceError
+from flexray.core.files import said
 from flexray.engine.hosts.ray.actors import unwrap
 from flexray.engine.hosts.ray.connection import Connection
 from flexray.engine.hosts.ray.environment import own_modules
@@ -63,8 +64,7 @@ class RayPool:
         try:
             return ray.remote(**options)(work).remote(item)
         except TypeError as error:  # of Ray, for what cannot be pickled
-            what = str(error).strip().splitlines()[0]
-            raise ConfigError(f"a job cannot be sent to another process: {what}") from error
+            raise ConfigError(f"a job cannot be sent to another process: {said(error.__cause__ or error)}") from error
 
     def ready(self, calls: Sequence[Any], timeout_s: float) -> list[Any]:
         """Return those that have ended; wait until one has, or for so many seconds."""
