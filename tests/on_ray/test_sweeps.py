@@ -12,10 +12,10 @@ import pytest
 
 import flexray
 from flexray.run.command import run_command
-from helpers.processes import within
+from helpers.processes import descendants, within
 from helpers.ray_nodes import Nodes, kill_node, wait_for
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(500)]
 
 OWN = "from torch import nn\n\n\nclass Net(nn.Linear):\n    pass\n"
 SMALL = ("cluster=inline", "rounds=30", "dataset.batch_size=256", "target=0.3", "model._target_=own.Net")
@@ -49,9 +49,10 @@ def test_of_the_command_and_of_python_at_once_while_a_node_is_lost(
     wait_for(nodes, "zone=c")
     folders = [tmp_path / "command", tmp_path / "python"]
     running = [begin(nodes, folder, *words) for folder, words in zip(folders, (COMMAND, ("-c", SCRIPT)), strict=True)]
-    assert within(120, lambda: all(len(list(folder.glob("there/*/summary.json"))) > 3 for folder in folders))
+    assert within(200, lambda: all(len(list(folder.glob("there/*/summary.json"))) > 3 for folder in folders))
+    assert within(100, lambda: any(name.startswith("ray::run_") for name in descendants(third.pid).values()))
     kill_node(third)
-    statuses = [process.wait(timeout=100) for process in running]
+    statuses = [process.wait(timeout=200) for process in running]
     said = [(folder / "said.txt").read_text() for folder in folders]
     assert statuses == [0, 0], said
     assert any(" is gone; job" in text for text in said), said
