@@ -1,4 +1,8 @@
-"""flexray: vertical federated learning on a Ray cluster, on a virtual clock."""
+"""flexray: vertical federated learning on a Ray cluster, on a virtual clock.
+
+``flexray.simulate``, ``flexray.sweep``, ``flexray.read``, ``flexray.Run``, ``flexray.Sweep`` (all in
+:mod:`flexray.api`), ``flexray.cluster`` and ``flexray.check`` are imported when they are used.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ if TYPE_CHECKING:
     from flexray.api.simulate import simulate as simulate
     from flexray.api.sweep import Sweep as Sweep
     from flexray.api.sweep import sweep as sweep
+    from flexray.check import check as check
     from flexray.cluster import cluster as cluster
     from flexray.core.errors import FlexrayError as FlexrayError
     from flexray.core.errors import UserError as UserError
@@ -22,15 +27,13 @@ _PLACES = {
     "Run": "api.run",
     "Sweep": "api.sweep",
     "UserError": "core.errors",
+    "check": "check",
     "cluster": "cluster",
     "read": "api.read",
     "simulate": "api.simulate",
     "sweep": "api.sweep",
 }
 """The modules of the public names, which are imported when a name is used: ``import flexray`` itself imports none."""
-
-__all__ = ["FlexrayError", "Run", "Sweep", "UserError", "cluster", "read", "simulate", "sweep"]
-
 
 if not TYPE_CHECKING:  # which knows the names from above, and no others
 
@@ -43,4 +46,4 @@ if not TYPE_CHECKING:  # which knows the names from above, and no others
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_PLACES})

@@ -13,6 +13,8 @@ import pytest
 
 import flexray
 from flexray.core.errors import RunFolderError, UserError
+from flexray.predict import run_command as predict
+from flexray.run.command import run_command
 from helpers.jobs import SHAPES, save_bundle
 
 SHORT: dict[str, Any] = {"cluster": "inline", "progress": False, "rounds": 2, "model": {"hidden": [4]}}
@@ -56,6 +58,9 @@ def test_a_moved_run_folder_resumes_and_predicts(customers: pd.DataFrame, tmp_pa
     shutil.move(tmp_path / "run", tmp_path / "moved")
     moved = flexray.read(tmp_path / "moved")
     assert moved.predict().equals(table)
+    assert predict([str(tmp_path / "moved"), "-o", str(tmp_path / "p.csv")]) == 0
+    assert [*pd.read_csv(tmp_path / "p.csv")["prediction"]] == [*table["prediction"]]
+    assert run_command([f"resume={tmp_path / 'moved'}", "rounds=2"]) == 0
     assert flexray.simulate(resume=tmp_path / "moved", rounds=2).summary["model_digest"] == digests
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +32,26 @@ def test_cluster_can_be_called_whatever_was_imported_first(first: str) -> None:
     assert python(script) == "Cluster flexray.cluster\n"
 
 
+def test_type_checkers_see_the_same_names_from_the_same_modules() -> None:
+    tree = ast.parse(Path(flexray.__file__).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    imported = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    assert len(imported) == len(block.body)
+    seen = {alias.asname: f"{node.module}" for node in imported for alias in node.names}
+    assert seen == {name: f"flexray.{place}" for name, place in flexray._PLACES.items()}
+
+
+@pytest.mark.parametrize("first", ["import flexray", "import flexray.check.cli", "from flexray import check"])
+def test_check_can_be_called_whatever_was_imported_first(first: str) -> None:
+    script = (
+        f"{first}\nimport flexray, sys\nprint(callable(flexray.check), flexray.check.__name__, 'torch' in sys.modules)"
+    )
+    assert python(script) == "True flexray.check False\n"
+
+
 def test_every_public_name_is_there_and_no_other() -> None:
-    assert {name for name in flexray.__all__ if callable(getattr(flexray, name))} == {*flexray.__all__}
+    names = {"FlexrayError", "Run", "UserError", "cluster", "read", "simulate"}
+    assert names <= {*dir(flexray)}
+    assert all(callable(getattr(flexray, name)) for name in names)
     with pytest.raises(AttributeError, match="module 'flexray' has no attribute 'simulat'"):
         _ = flexray.simulat

@@ -80,6 +80,11 @@ def test_predictions_are_those_of_the_command(run: flexray.Run, tmp_path: Path) 
         pd.testing.assert_frame_equal(run.predict(split=split), expected, check_dtype=False)  # type: ignore[arg-type]
 
 
+def test_an_unknown_split_is_refused(run: flexray.Run) -> None:
+    with pytest.raises(ConfigError, match="split: expected one of train, val, test, all, got 'testing'"):
+        run.predict(split="testing")  # type: ignore[arg-type]
+
+
 def test_the_models_are_the_trained_ones(run: flexray.Run) -> None:
     assert [*run.models] == NAMES
     assert not any(model.training for model in run.models.values())
@@ -127,6 +132,7 @@ def test_a_run_that_was_killed_shows_what_it_has(run: flexray.Run, tmp_path: Pat
     assert killed.status == "unfinished"
     assert killed.evals.equals(run.evals)
     assert "unfinished, 4 rounds" in repr(killed)
+    assert killed.plot("train_loss").axes[0].lines
     assert "unfinished, 4 rounds" in killed._repr_html_()
     for act in (lambda: killed.summary, killed.predict, killed.resume):
         with pytest.raises(UserError):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 
@@ -97,6 +98,7 @@ def test_a_folder_that_holds_a_run_is_refused_unless_that_run_goes_on(tmp_path: 
 def test_a_run_works_in_another_thread_and_in_an_application_of_hydras(tmp_path: Path) -> None:
     found: list[flexray.Run] = []
     GlobalHydra.instance().hydra = app = object()  # type: ignore[assignment]
+    ConfigStore.instance().store(name="schema", node={"app": "its own"})
     try:
         thread = threading.Thread(target=lambda: found.append(flexray.simulate(**SHORT)))
         thread.start()
@@ -104,6 +106,7 @@ def test_a_run_works_in_another_thread_and_in_an_application_of_hydras(tmp_path:
         assert GlobalHydra.instance().hydra is app
     finally:
         GlobalHydra.instance().hydra = None
+        del ConfigStore.instance().repo["schema.yaml"]
     assert found[0].status == "completed"
 
 

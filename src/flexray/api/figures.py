@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from flexray.core.errors import ConfigError, DataError
@@ -36,7 +37,8 @@ def figure(read: Sequence[runs.Run], metric: str | None, by: Axis, folder: os.Pa
     known = {name for run in read if run.evals is not None for name in run.evals.metrics}
     for wanted in {metric or run.metric for run in read}:
         check_metric(wanted, known)
-    picture = draw(make_groups(read), metric, by)
+    so_far = [replace(run, status=runs.COMPLETED) for run in read]
+    picture = draw(make_groups(read if any(run.counted for run in read) else so_far), metric, by)
     if picture is None:
         states = ", ".join(sorted({run.status for run in read}))
         raise DataError(f"{os.fspath(folder)}: there is no evaluation to show, the run is {states}")

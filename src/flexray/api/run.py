@@ -6,17 +6,22 @@ import html
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from omegaconf.errors import OmegaConfBaseException
+
 from flexray.api.data import write_data
 from flexray.api.figures import Axis, check_metric, figure
 from flexray.api.launch import launch
+from flexray.api.process import borrowed_process
+from flexray.config.explain import explained
 from flexray.config.given import Given, is_table, read_keys
 from flexray.config.typed import quoted
-from flexray.core.errors import RunFolderError
+from flexray.core.errors import ConfigError, RunFolderError
 from flexray.core.runfolder import MODEL_FOLDER, SUMMARY_FILE, read_json
 from flexray.report import runs
 from flexray.report.folders import read_run
@@ -71,7 +76,8 @@ class Run:
             raise RunFolderError(
                 f"{self.folder}: has no {SUMMARY_FILE}: the run goes on, or was killed; resume() helps"
             )
-        return read_json(self.folder / SUMMARY_FILE)
+        with self._naming_folder():
+            return read_json(self.folder / SUMMARY_FILE)
 
     @property
     def status(self) -> str:
@@ -83,21 +89,24 @@ class Run:
         """A row per evaluation: ``round``, ``epoch``, ``sim_time_units`` and a column per metric."""
         from flexray.api.tables import evals_table
 
-        return evals_table(self.folder, self._unit)
+        with self._naming_folder():
+            return evals_table(self.folder, self._unit)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """A row per round: ``round``, ``sim_time_units``, ``duration_units``, ``train_loss``, ``sent_bytes``."""
         from flexray.api.tables import rounds_table
 
-        return rounds_table(self.folder, self._unit)
+        with self._naming_folder():
+            return rounds_table(self.folder, self._unit)
 
     @cached_property
     def participants(self) -> pd.DataFrame:
         """A row per round and participant: ``local_iterations``, ``lr``, ``utilization`` (a part of 1), ``absent``."""
         from flexray.api.tables import participants_table
 
-        return participants_table(self.folder, self._read.names)
+        with self._naming_folder():
+            return participants_table(self.folder, self._read.names)
 
     @cached_property
     def timeline(self) -> pd.DataFrame:
@@ -108,7 +117,8 @@ class Run:
         """
         from flexray.api.tables import timeline_table
 
-        return timeline_table(self.folder, self._unit)
+        with self._naming_folder():
+            return timeline_table(self.folder, self._unit)
 
     @cached_property
     def models(self) -> dict[str, nn.Module]:
@@ -117,11 +127,10 @@ class Run:
         Raises:
             UserError: The run has not ended, or its folder may not set what the models need.
         """
-        from flexray.engine.hosts.inline import borrowed_torch
         from flexray.predict import Predictor
 
-        with borrowed_torch():
-            return Predictor(self._job(()), self.folder / MODEL_FOLDER).models()
+        with self._saved_job() as job:
+            return Predictor(job, self.folder / MODEL_FOLDER).models()
 
     def predict(self, data: Any = None, split: Literal["train", "val", "test", "all"] | None = None) -> pd.DataFrame:
         """Return what ``python -m flexray.predict`` writes.
@@ -139,11 +148,16 @@ class Run:
         """
         import pandas as pd
 
-        from flexray.engine.hosts.inline import borrowed_torch
+        from flexray.data.base import SPLITS
         from flexray.predict import predictions
 
-        with tempfile.TemporaryDirectory(prefix="flexray-") as home, borrowed_torch():
-            found = predictions(self._job(_new_data(data, Path(home))), self.folder, split)
+        if split not in (None, "all", *SPLITS):
+            raise ConfigError(f"split: expected one of {', '.join(SPLITS)}, all, got {split!r}")
+        with (
+            tempfile.TemporaryDirectory(prefix="flexray-") as home,
+            self._saved_job(_new_data(data, Path(home))) as job,
+        ):
+            found = predictions(job, self.folder, split)
             return pd.DataFrame(list(found.rows), columns=found.columns)
 
     def time_to(self, target: float, metric: str | None = None) -> float | None:
@@ -190,6 +204,14 @@ class Run:
         launch([*words, *(["trust=true"] if self._trust else [])], given, self.folder, is_kept=False)
         return Run(self.folder, given.objects, self._trust, self._home)
 
+    @contextmanager
+    def _naming_folder(self) -> Iterator[None]:
+        """Have what is wrong with a file name the run folder, too."""
+        try:
+            yield
+        except RunFolderError as error:
+            raise RunFolderError(f"{self.folder}: {error}") from error
+
     @cached_property
     def _read(self) -> runs.Run:
         return read_run(self.folder, self.folder.name)
@@ -203,10 +225,14 @@ class Run:
         check_metric(metric, set(self._read.evals.metrics if self._read.evals else ()))
         return self._read.with_target(metric, target)
 
-    def _job(self, overrides: tuple[str, ...]) -> Any:
+    @contextmanager
+    def _saved_job(self, overrides: tuple[str, ...] = ()) -> Iterator[Any]:
+        """Give the job that the saved model is of, in a process that is left as it was."""
+        from flexray.engine.hosts.inline import borrowed_torch
         from flexray.predict import load_job
 
-        return load_job(self.folder, [*overrides, *(["trust=true"] if self._trust else [])], self._objects)
+        with borrowed_process(), borrowed_torch(), explained((OmegaConfBaseException,)):
+            yield load_job(self.folder, [*overrides, *(["trust=true"] if self._trust else [])], self._objects)
 
     def __repr__(self) -> str:
         found = self._read
@@ -217,11 +243,15 @@ class Run:
     def _repr_html_(self) -> str:
         from flexray.run.watch.summary import summary_rows, summary_title
 
-        if self.status not in runs.ENDS:
+        try:
+            found = summary_rows(self.summary, self.folder) if self.status in runs.ENDS else []
+        except (RunFolderError, LookupError, TypeError, ValueError, AttributeError):  # of somebody else's summary
+            found = []
+        if not found:
             return f"<pre>{html.escape(repr(self))}</pre>"
         rows = "".join(
             f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-            for name, value in summary_rows(self.summary, self.folder)
+            for name, value in found
         )
         return f"<table><caption>{html.escape(summary_title(self.summary))}</caption>{rows}</table>"
 

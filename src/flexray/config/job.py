@@ -34,7 +34,7 @@ from flexray.engine.driver.experiment import Experiment, WallClock
 from flexray.engine.driver.limits import check_limits
 from flexray.engine.hosts.plan import ClusterPlan
 from flexray.engine.parties.devices import Compute
-from flexray.engine.parties.spec import ParticipantSpec, Shared
+from flexray.engine.parties.spec import STACKING, ParticipantSpec, Shared, Stacking
 from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 
@@ -161,7 +161,7 @@ def _shared(
     config: Config, data: Dataset, outline: Outline, server: ParticipantSpec, seed: int, absences: Absences | None,
     saved: SavedModel | None,
 ) -> Shared:  # fmt: skip
-    dtype = config["dtype"]
+    dtype, stack = config["dtype"], one_of("stack", config["stack"], STACKING)
     if dtype not in ("float32", "float64"):
         raise ConfigError(f"dtype: expected float32 or float64, got {dtype!r}")
     return Shared(
@@ -179,6 +179,7 @@ def _shared(
         labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
+        stack=cast(Stacking, stack),
     )
 
 

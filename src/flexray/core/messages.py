@@ -158,11 +158,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Started:
-    """First record of a run."""
+    """First record of a run; ``stacked`` is the number of parties that share operations with others."""
 
     names: tuple[str, ...]
     rounds: int | None
     rounds_per_epoch: int
+    stacked: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

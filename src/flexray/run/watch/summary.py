@@ -39,11 +39,13 @@ class SummaryObserver(Observer):
         self._last_eval: EvalRecord | None = None
         self.ended: Ended | None = None
         self.first_s = 0.0
+        self._stacked = 0
 
     @override
     def on(self, record: Record) -> None:
         if isinstance(record, Started):
             self.first_s = self.first_s or time.perf_counter()
+            self._stacked = record.stacked
         elif isinstance(record, RoundRecord):
             for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
                 self._up[k] += up
@@ -125,7 +127,10 @@ class SummaryObserver(Observer):
     def _cluster(self) -> dict[str, Any]:
         plan = self._job.cluster
         hosts = [host.name for host in plan.hosts]
-        return {"kind": plan.kind, "hosts": hosts, "party_threads": plan.threads, "machine_cpus": os.cpu_count()}
+        return {
+            "kind": plan.kind, "hosts": hosts, "party_threads": plan.threads, "machine_cpus": os.cpu_count(),
+            "stack": self._job.experiment.shared.stack, "stacked_parties": self._stacked,
+        }  # fmt: skip
 
 
 def _trace(speeds: Speeds) -> dict[str, Any] | None:

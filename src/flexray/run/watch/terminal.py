@@ -104,7 +104,7 @@ class ProgressObserver(Observer):
         total = self._total = self._max_time if self._by_time else record.rounds
         if not shows_bars(self._console):
             unit = f"{total:g} {self._unit}" if self._by_time else f"{total} rounds"
-            log.info("training for %s, %d rounds an epoch", unit, record.rounds_per_epoch)
+            log.info("training for %s, %d rounds an epoch%s", unit, record.rounds_per_epoch, _stacked(record))
             return
         self._progress = self._shared or Progress(*progress_columns(), console=self._console)
         self._task = self._progress.add_task(self._unit if self._by_time else "round", total=total, now="")
@@ -211,3 +211,7 @@ def announce_end(record: Ended) -> None:
             what, place = f"grew to {where.loss:.3g}, more than a million times the first,", ""
         said = "diverged: the loss %s in round %d at %s%s; a lower lr may help"
         log.error(said, what, where.round, where.participant, place)
+
+
+def _stacked(record: Started) -> str:
+    return f"; {record.stacked} of {len(record.names) - 1} parties are stacked" if record.stacked else ""
