@@ -1,7 +1,7 @@
 """flexray: vertical federated learning on a Ray cluster, on a virtual clock.
 
-``flexray.simulate``, ``flexray.read``, ``flexray.Run`` (all in :mod:`flexray.api`), ``flexray.cluster`` and
-``flexray.check`` are imported when they are used.
+``flexray.simulate``, ``flexray.sweep``, ``flexray.read``, ``flexray.Run``, ``flexray.Sweep`` (all in
+:mod:`flexray.api`), ``flexray.cluster`` and ``flexray.check`` are imported when they are used.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from flexray.api.read import read as read
     from flexray.api.run import Run as Run
     from flexray.api.simulate import simulate as simulate
+    from flexray.api.sweep import Sweep as Sweep
+    from flexray.api.sweep import sweep as sweep
     from flexray.check import check as check
     from flexray.cluster import cluster as cluster
     from flexray.core.errors import FlexrayError as FlexrayError
@@ -23,11 +25,13 @@ __version__ = "0.1.0"
 _PLACES = {
     "FlexrayError": "core.errors",
     "Run": "api.run",
+    "Sweep": "api.sweep",
     "UserError": "core.errors",
     "check": "check",
     "cluster": "cluster",
     "read": "api.read",
     "simulate": "api.simulate",
+    "sweep": "api.sweep",
 }
 """The modules of the public names, which are imported when a name is used: ``import flexray`` itself imports none."""
 

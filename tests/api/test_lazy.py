@@ -50,7 +50,7 @@ def test_check_can_be_called_whatever_was_imported_first(first: str) -> None:
 
 
 def test_every_public_name_is_there_and_no_other() -> None:
-    names = {"FlexrayError", "Run", "UserError", "cluster", "read", "simulate"}
+    names = {"FlexrayError", "Run", "Sweep", "UserError", "cluster", "read", "simulate", "sweep"}
     assert names <= {*dir(flexray)}
     assert all(callable(getattr(flexray, name)) for name in names)
     with pytest.raises(AttributeError, match="module 'flexray' has no attribute 'simulat'"):

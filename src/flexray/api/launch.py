@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, open_dict, read_write
@@ -25,8 +26,26 @@ from flexray.run.places import Places
 from flexray.run.resume import AUTO, Resume, find_resume
 from flexray.run.single import Asked, SingleRun
 
+if TYPE_CHECKING:
+    from flexray.run.watch.sweep import SweepProgress
 
-def launch(words: Sequence[str], given: Given, folder: Path, is_kept: bool = True) -> Path:
+
+@dataclass(frozen=True)
+class Among:
+    """What a run has of the sweep to which it belongs.
+
+    Args:
+        swept: Keys that the sweep goes through.
+        progress: The progress of the sweep.
+        base_dir: Folder that relative paths start from, of a run on another machine, which is quiet; None: the current.
+    """
+
+    swept: Collection[str] = ()
+    progress: SweepProgress | None = None
+    base_dir: Path | None = None
+
+
+def launch(words: Sequence[str], given: Given, folder: Path, is_kept: bool = True, among: Among | None = None) -> Path:
     """Run one job to its end and return its folder.
 
     Args:
@@ -34,6 +53,7 @@ def launch(words: Sequence[str], given: Given, folder: Path, is_kept: bool = Tru
         given: Objects and data.
         folder: The folder of a run that begins.
         is_kept: Whether the caller named it.
+        among: The sweep to which the run belongs.
 
     Raises:
         flexray.core.errors.FlexrayError: The run cannot begin, or code of a participant raised.
@@ -47,7 +67,7 @@ def launch(words: Sequence[str], given: Given, folder: Path, is_kept: bool = Tru
         resume = None if value == AUTO else find_resume(value, words, given.objects)
         place = resume.folder if resume else folder
         if value is None:
-            _check_new(place)
+            check_new(place)
         elif is_kept != (value == AUTO):
             raise ConfigError(
                 "folder: expected it beside resume='auto', and not beside resume=RUN_FOLDER, which has one"
@@ -58,7 +78,7 @@ def launch(words: Sequence[str], given: Given, folder: Path, is_kept: bool = Tru
         _make(place)
         places = block.places if block else Places()
         try:
-            _run(config, place, given, resume, places)
+            _run(config, place, given, resume, places, among or Among())
         finally:
             if block is None:
                 places.close()
@@ -75,7 +95,7 @@ def _check_words(words: Sequence[str]) -> None:
             raise ConfigError(f"{key_of(word)}: Hydra's own keys are the command's; folder=... says where a run writes")
 
 
-def _check_new(folder: Path) -> None:
+def check_new(folder: Path) -> None:
     """Refuse a folder that holds a run."""
     if any((folder / name).exists() for name in (SUMMARY_FILE, ROUNDS_FILE)):
         raise RunFolderError(
@@ -90,11 +110,12 @@ def _make(folder: Path) -> None:
         raise RunFolderError(f"folder: {folder}: cannot be made: {error.strerror}") from error
 
 
-def _run(config: DictConfig, folder: Path, given: Given, resume: Resume | None, places: Places) -> None:
+def _run(config: DictConfig, folder: Path, given: Given, resume: Resume | None, places: Places, among: Among) -> None:
     """Run a composed job as Hydra would; a run of this very configuration that is completed stays as it is."""
     goes_on = resume is not None or config.resume == AUTO
     with read_write(config.hydra.runtime), open_dict(config.hydra.runtime):
         config.hydra.runtime.output_dir = os.fspath(folder)
+        config.hydra.runtime.cwd = os.fspath(among.base_dir or config.hydra.runtime.cwd)
     HydraConfig.instance().set_config(config)
     form = str(config.hydra.job_logging.formatters.file.format)
     with run_log(folder / LOG_FILE, form), explained((OmegaConfBaseException,)):
@@ -104,7 +125,10 @@ def _run(config: DictConfig, folder: Path, given: Given, resume: Resume | None, 
         if asked.completed() is not None:
             return
         base_dir = resume.base_dir if resume else asked.cwd
-        single = SingleRun(asked, places, base_dir, resume is not None, objects=given.objects)
+        quiet = among.base_dir is not None
+        single = SingleRun(
+            asked, places, base_dir, resume is not None, among.swept, quiet, among.progress, given.objects
+        )
         summary = _summary_of(single)
     if single.interrupted:
         how = "" if summary["time_unit"] == "seconds" else f"; flexray.read({os.fspath(folder)!r}).resume() goes on"

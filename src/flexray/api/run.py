@@ -8,7 +8,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from omegaconf.errors import OmegaConfBaseException
 
 from flexray.api.data import write_data
+from flexray.api.figures import Axis, check_metric, figure
 from flexray.api.launch import launch
 from flexray.api.process import borrowed_process
 from flexray.config.explain import explained
 from flexray.config.given import Given, is_table, read_keys
 from flexray.config.typed import quoted
-from flexray.core.errors import ConfigError, DataError, RunFolderError
+from flexray.core.errors import ConfigError, RunFolderError
 from flexray.core.runfolder import MODEL_FOLDER, SUMMARY_FILE, read_json
 from flexray.report import runs
 from flexray.report.folders import read_run
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
     from torch import nn
-
-Axis = Literal["time", "rounds", "bytes"]
 
 
 class Run:
@@ -186,19 +184,7 @@ class Run:
         Raises:
             UserError: The run has no such metric or axis, or no evaluation yet.
         """
-        from flexray.api.picture import Picture
-        from flexray.report.grouping import make_groups
-        from flexray.report.plots import draw
-
-        if by not in runs.AXES:
-            raise ConfigError(f"by: expected one of {', '.join(runs.AXES)}, got {by!r}")
-        self._check_metric(metric or self._read.metric)
-        shown = self._read if self._read.counted else replace(self._read, status=runs.COMPLETED)  # or so far
-        picture = draw(make_groups([shown]), metric, by)
-        if picture is None:
-            raise DataError(f"{self.folder}: there is no evaluation to show, the run is {self.status}")
-        picture.__class__ = Picture
-        return picture
+        return figure([self._read], metric, by, self.folder)
 
     def resume(self, *overrides: str, **keys: Any) -> Run:
         """Go on from the last checkpoint, to other limits, and return the run with all its rounds.
@@ -235,15 +221,8 @@ class Run:
         unit = self._read.time_unit
         return unit if unit in ("units", "seconds") else "units"
 
-    def _check_metric(self, metric: str) -> None:
-        known = self._read.evals.metrics if self._read.evals else {}
-        if metric not in known:
-            raise ConfigError(
-                f"metric: expected one of {', '.join(sorted(known)) or 'no evaluation yet'}, got {metric!r}"
-            )
-
     def _with_target(self, target: float, metric: str) -> runs.Run:
-        self._check_metric(metric)
+        check_metric(metric, set(self._read.evals.metrics if self._read.evals else ()))
         return self._read.with_target(metric, target)
 
     @contextmanager

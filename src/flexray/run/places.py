@@ -8,13 +8,33 @@ from typing import TYPE_CHECKING, Any
 
 from flexray.engine.driver.seam import unwatched
 from flexray.engine.hosts.loopback import stay_on_loopback
+from flexray.engine.hosts.resources import running_ray
 
 if TYPE_CHECKING:  # torch and Ray are imported when a job needs them
     from rich.progress import Progress
 
     from flexray.config.job import Job
+    from flexray.engine.hosts.ray.jobs import RayPool
     from flexray.run.execution import Place
     from flexray.run.watch.base import Observer
+
+
+def open_pool(key: str, address: str, cpus: float = 1.0, gpus: float = 0.0, num_cpus: int | None = None) -> RayPool:
+    """Return processes for many jobs at once, on a Ray that is joined, or else started here.
+
+    Args:
+        key: What gave the address.
+        address: ``auto``, ``local`` or ``HOST:PORT``.
+        cpus: CPUs of each process.
+        gpus: GPUs of each, or a share of one.
+        num_cpus: CPUs that a Ray of this machine is started with; None: all that it has.
+    """
+    running = running_ray(key, address)
+    if running is None:
+        stay_on_loopback()
+    from flexray.engine.hosts.ray.jobs import RayPool
+
+    return RayPool(running, cpus, gpus, num_cpus)
 
 
 class Places:

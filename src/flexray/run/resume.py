@@ -237,11 +237,7 @@ def job_folder(*swept: str, _root_: DictConfig) -> str:
         _root_: The job's whole configuration, Hydra's part included.
     """
     number = str(_root_.hydra.job.num)
-    node = copy.deepcopy(_root_)
-    with open_dict(node):
-        del node["hydra"]
-    settle(node)
-    config = as_json(node, resolve=False)
+    config = as_json(settled(_root_), resolve=False)
     before = dict(_configurations(Path(str(_root_.hydra.sweep.dir))))
     limits = [key for key in FREE if key not in swept]
     if number in before and not changed_keys(before[number], config, limits):
@@ -251,6 +247,15 @@ def job_folder(*swept: str, _root_: DictConfig) -> str:
         return same[0] if same else number
     telling = dict(leaves({key: value for key, value in config.items() if key not in ALIKE}))
     return f"{number}-{hashlib.sha256(json.dumps(telling, sort_keys=True).encode()).hexdigest()[:8]}"
+
+
+def settled(root: DictConfig) -> DictConfig:
+    """Return a settled copy of a job's configuration, without Hydra's part."""
+    node = copy.deepcopy(root)
+    with open_dict(node):
+        del node["hydra"]
+    settle(node)
+    return node
 
 
 def _configurations(folder: Path) -> Iterator[tuple[str, Any]]:

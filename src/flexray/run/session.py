@@ -48,6 +48,7 @@ class Session:
         self._sweep_folder: str | None = None
         self._job = ""
         self._mailbox: Mailbox | None = None
+        self._is_away = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a launcher copies to another process, which posts its summary; this one collects them."""
@@ -69,15 +70,13 @@ class Session:
         asked = Asked(cfg)
         hydra = asked.hydra
         self._sweeping = hydra.mode is not None and hydra.mode.name == "MULTIRUN"
-        self._job = f"job {hydra.job.num} ({hydra.job.override_dirname}): " if self._is_copy else ""
+        self._job = hints.job_name(hydra) if self._is_copy else ""
         self._sweep_folder = str(hydra.sweep.dir) if self._sweeping else None
         if self._mailbox is not None and self._is_copy:
             self._mailbox.note_sweep(str(hydra.sweep.dir))
         summary: dict[str, Any] | None = None
-        if self._sweeping and cfg.progress and self._progress is None and not self._is_copy:
-            from flexray.run.watch.sweep import SweepProgress
-
-            self._progress = SweepProgress(self._job_count(hydra))
+        if self._sweeping and cfg.progress and not self._is_copy:
+            self._show_progress(hydra)
         try:
             asked.settle()
             summary = self._run(asked)
@@ -98,11 +97,40 @@ class Session:
             came_to_an_end = summary is not None and summary["status"] != "interrupted"
             if self._progress is not None and (not self.interrupted or came_to_an_end):
                 self._progress.job_ended()
-            if self._mailbox is not None and self._mailbox.is_copy:
-                self._places.close()
+            if self._mailbox is not None:
                 self._mailbox.post(hydra.job.num, self.exit_status, summary)
-                if cfg.progress and not self.interrupted:
+            if self._mailbox is not None and self._is_copy:
+                self._places.close()
+                if cfg.progress and not self.interrupted and not self._is_away:
                     hints.say_how_far(self._mailbox, self._job_count(hydra))
+
+    def _show_progress(self, hydra: Any) -> None:
+        from flexray.run.watch.sweep import SweepProgress
+
+        self._progress = self._progress or SweepProgress(self._job_count(hydra))
+
+    def move_to(self, folder: Path) -> Mailbox:
+        """Have this copy, on another machine, post its summary in a folder there; return its mailbox."""
+        self._mailbox, self._is_away = (self._mailbox or Mailbox()).moved(folder), True
+        return self._mailbox
+
+    def expect(self, config: DictConfig) -> None:
+        """Get ready for jobs that run on other machines.
+
+        Args:
+            config: The sweep's configuration, Hydra's part included.
+        """
+        self._mailbox = self._mailbox or Mailbox()
+        self._mailbox.note_sweep(str(config.hydra.sweep.dir))
+        if config.progress:
+            self._show_progress(config.hydra)
+
+    def receive(self, number: int, exit_status: int, summary: dict[str, Any] | None) -> None:
+        """Collect the outcome of a job that ran on another machine; no summary: it failed."""
+        if self._mailbox is not None:
+            self._mailbox.post(number, exit_status, summary)
+        if self._progress is not None and (summary is None or summary["status"] != "interrupted"):
+            self._progress.job_ended(summary["wall_s"] if summary else None)
 
     def _job_count(self, hydra: Any) -> int | None:
         from flexray.run.watch.sweep import count_jobs
@@ -114,7 +142,8 @@ class Session:
         from flexray.run.watch.sweep import about_job
 
         summary |= about_job(dict(leaves(asked.config)), asked.hydra, asked.folder)
-        self._summaries.append(summary)
+        if self._mailbox is None:  # else it is posted
+            self._summaries.append(summary)
         if self.interrupted:
             raise KeyboardInterrupt
 
@@ -131,7 +160,9 @@ class Session:
             log.info("%scompleted before, in %s", self._job, asked.folder)
             return summary
         base_dir = self._resume.base_dir if self._resume else asked.cwd
-        swept = swept_keys(self._arguments) if self._sweeping else ()
+        swept = (
+            [*swept_keys(self._arguments), *(["cluster.address"] if self._is_away else [])] if self._sweeping else ()
+        )
         single = SingleRun(
             asked, self._places, base_dir, self._resume is not None, swept, self._is_copy, self._progress
         )
@@ -146,7 +177,7 @@ class Session:
         from flexray.run.watch.summary import summary_table
 
         if self._is_copy:
-            log.info("%s%s in %.1f s, %s", self._job, summary["status"], summary["wall_s"], folder)
+            hints.say_job_ended(summary, folder, self._job)
         else:
             Console().print(summary_table(summary, folder))
         hints.say_job_stopped(summary, folder, self._job, self._sweeping)

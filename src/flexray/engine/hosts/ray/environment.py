@@ -8,10 +8,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ray._private.ray_constants import ENABLE_RAY_CLUSTER
 
 from flexray.engine.hosts.loopback import VARIABLE
+
+SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""What Ray sets for the command of ``ray job submit``."""
 
 log = logging.getLogger("flexray")
 
@@ -22,6 +26,21 @@ def worker_path() -> str:
     installed = (sys.prefix, sys.base_prefix)
     own = [os.path.abspath(path) for path in sys.path if not path.startswith(installed)]
     return os.pathsep.join(dict.fromkeys(path for path in (package_home, *own) if os.path.isdir(path)))
+
+
+def own_modules() -> dict[str, Any]:
+    """Return the runtime environment that takes the user's Python files and packages to every node.
+
+    They are those of the current folder and of the script's; nothing goes along from a submitted job, as Ray has taken
+    its folder there already.
+    """
+    if SUBMITTED in os.environ:
+        return {}
+    script = [path for path in sys.path[:1] if not path.startswith((sys.prefix, sys.base_prefix))]
+    folders = {Path(folder).absolute() for folder in ("", *script)}
+    found = {path for folder in folders for path in (*folder.glob("*.py"), *folder.glob("*/__init__.py"))}
+    modules = {path.parent if path.name == "__init__.py" and path.parent not in folders else path for path in found}
+    return {"py_modules": sorted(map(os.fspath, modules))} if modules else {}
 
 
 @contextmanager
