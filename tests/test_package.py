@@ -34,6 +34,7 @@ def test_the_wheel_runs_from_another_folder(tmp_path: Path) -> None:
         names = set(archive.namelist())
         archive.extractall(tmp_path / "site")
     assert {"flexray/conf/config.yaml", "flexray/conf/algo/flex.yaml", "flexray/py.typed"} <= names
+    assert "hydra_plugins/flexray_launcher.py" in names  # where Hydra looks for hydra/launcher=ray
     entry_points = next((tmp_path / "site").glob("*.dist-info/entry_points.txt")).read_text()
     assert "flexray = flexray.run.command:main" in entry_points
     elsewhere = tmp_path / "elsewhere"

@@ -10,16 +10,13 @@ from typing import Any
 
 import pytest
 
+from helpers.guides import blocks, file_of
 from helpers.typed import typed
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
-BLOCKS = [
-    found
-    for text in TEXTS.values()
-    for found in re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-]
+BLOCKS = [found for text in TEXTS.values() for found in blocks(text)]
 DEPENDENT = re.compile(r"predict|replay|resume|report|^python my_")
 SHELL = [text.splitlines() for kind, text in BLOCKS if kind == "bash"]
 UNITS = [unit for lines in SHELL for unit in ([lines] if DEPENDENT.search("".join(lines)) else [[x] for x in lines])]
@@ -44,11 +41,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the modules of all pages in it, the experiments of the source tree, and a mesh."""
     home = tmp_path_factory.mktemp("readme")
     for text in MODULES:
-        name = re.match(r"# (\w+\.py)\n", text)
-        assert name, "a Python block starts with its file name"
+        file = home / file_of(text)
         assert text.count("\n") < 30
-        assert not (home / name[1]).exists()
-        (home / name[1]).write_text(text, encoding="utf-8")
+        assert not file.exists()
+        file.write_text(text, encoding="utf-8")
     (home / "experiments").symlink_to(ROOT / "experiments")
     mesh = home / "ModelNet40" / "chair" / "train" / "chair_0001.off"
     mesh.parent.mkdir(parents=True)

@@ -123,6 +123,40 @@ class LocalSGD(LocalOptimizer):
 
         return step
 
+    def begin_rows(self, rows_mp: Tensor, lr_m: Sequence[float]) -> Callable[[Tensor], None]:
+        """Start a round of m participants at once; the same steps as :meth:`begin`, bit for bit.
+
+        Args:
+            rows_mp: Their parameters, a row each, changed in place by every step.
+            lr_m: Their learning rates.
+
+        Returns:
+            The step, given the gradients of the first rows: of all, or of fewer once the others are done.
+        """
+        start_mp = rows_mp.clone() if self.proximal else rows_mp
+        velocity_mp: Tensor | None = None
+        rates = chain(self.local_rates or (1.0,), repeat(self.local_rates[-1] if self.local_rates else 1.0))
+        same = len(set(lr_m)) == 1
+
+        def step(grads_mp: Tensor) -> None:
+            nonlocal velocity_mp
+            many, rate = len(grads_mp), next(rates)
+            rows, move = rows_mp[:many], grads_mp
+            if self.l2:
+                move = torch.add(move, rows, alpha=self.l2)
+            if self.momentum:
+                velocity_mp = move.clone() if velocity_mp is None else velocity_mp[:many].mul_(self.momentum).add_(move)
+                move = velocity_mp
+            if self.proximal:
+                move = torch.add(move, rows - start_mp[:many], alpha=self.proximal)
+            if same:
+                rows.add_(move, alpha=-lr_m[0] * rate)
+            else:
+                factors_m = torch.tensor([-lr * rate for lr in lr_m[:many]], dtype=rows.dtype)
+                rows.addcmul_(move, factors_m.unsqueeze(1))
+
+        return step
+
     @override
     def weights(self, tau: int, lr: float) -> tuple[float, ...]:
         return _weights(self.momentum, self.proximal * lr, self.local_rates, tau)

@@ -8,14 +8,17 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from torch import nn
 from yaml import YAMLError
 
 from flexray.config.compose import build_composed
@@ -25,7 +28,7 @@ from flexray.config.trust import check_config
 from flexray.config.typed import read
 from flexray.core.commands import Parser, guarded
 from flexray.core.errors import ConfigError, RunFolderError, printable
-from flexray.core.messages import State
+from flexray.core.messages import SERVER, State
 from flexray.core.runfolder import CONFIGURATION_FILE, MODEL_FOLDER, SUMMARY_FILE, check_files, read_json
 from flexray.data.base import SPLITS, SavedModel, Split
 from flexray.engine.hosts.inline import borrowed_torch
@@ -68,6 +71,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of a saved model.
+
+    Args:
+        columns: ``id``, ``prediction``, ``label`` and, of classes, their probabilities.
+        rows: A row per sample, made while they are read, once.
+        of: Number of samples in the data; None if all are predicted.
+    """
+
+    columns: list[str]
+    rows: Iterator[list[Any]]
+    of: int | None
+
+
 def write_predictions(
     run_folder: Path, overrides: Sequence[str], split: Split | Literal["all"] | None, output: Path
 ) -> tuple[int, int]:
@@ -79,18 +97,33 @@ def write_predictions(
     Raises:
         flexray.core.errors.UserError: The folder, an override or the data cannot be used.
     """
-    job = load_job(run_folder, overrides)
-    outline, rows = job.experiment.shared.outline, 0
-    splits = _splits(split, job.experiment.shared.dataset.is_whole)
-    model = Predictor(job, run_folder / MODEL_FOLDER)
+    found = predictions(load_job(run_folder, overrides), run_folder, split)
+    rows = 0
     with open_new(output) as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["id", "prediction", "label", *_probabilities(outline.task)])
-        for part in splits:
-            for row in model.rows(part):
-                writer.writerow(row)
-                rows += 1
-    return rows, rows if job.experiment.shared.dataset.is_whole else sum(outline.sizes.values())
+        writer.writerow(found.columns)
+        for row in found.rows:
+            writer.writerow(row)
+            rows += 1
+    return rows, rows if found.of is None else found.of
+
+
+def predictions(job: Job, run_folder: Path, split: Split | Literal["all"] | None) -> Predictions:
+    """Return the predictions of a run's saved model.
+
+    Args:
+        job: The run, from :func:`load_job`.
+        run_folder: Its folder.
+        split: The samples to predict; None: the test split or, of a new table, all.
+    """
+    shared = job.experiment.shared
+    splits = _splits(split, shared.dataset.is_whole)
+    model = Predictor(job, run_folder / MODEL_FOLDER)
+    return Predictions(
+        ["id", "prediction", "label", *_probabilities(shared.outline.task)],
+        chain.from_iterable(map(model.rows, splits)),
+        None if shared.dataset.is_whole else sum(shared.outline.sizes.values()),
+    )
 
 
 def _splits(split: Split | Literal["all"] | None, is_whole: bool) -> Sequence[Split]:
@@ -126,6 +159,11 @@ class Predictor:
         self._server = Server(self._shared, self._group.widths())
         self._server.set_state(states[x.names[-1]])
 
+    def models(self) -> dict[str, nn.Module]:
+        """Return every participant's model, in eval mode."""
+        found = {party.name: party.model for party in self._group.parties}
+        return {name: model.eval() for name, model in {**found, SERVER: self._server.head}.items()}
+
     def rows(self, split: Split) -> Iterator[list[Any]]:
         """Yield ID, prediction, label and class probabilities of every sample of a split."""
         task = self._shared.outline.task
@@ -148,8 +186,8 @@ def _fitted(state: State) -> State:
     return {key.removeprefix(FITTED): value for key, value in state.items() if key.startswith(FITTED)}
 
 
-def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
-    """Build the run that a run folder records, with some keys of its dataset replaced.
+def load_job(run_folder: Path, overrides: Sequence[str] = (), objects: Mapping[str, Any] = MappingProxyType({})) -> Job:
+    """Build the run that a run folder records, with some keys of its dataset replaced, and its Python objects given.
 
     Relative paths of the record start where that run was begun, those of ``overrides`` in the current folder.
     What a run folder may not set (:mod:`flexray.config.trust`) is refused unless ``trust=true`` is among ``overrides``.
@@ -162,10 +200,10 @@ def load_job(run_folder: Path, overrides: Sequence[str] = ()) -> Job:
         line = f"{run_folder}: the run is {status}, its model is that after {summary.get('rounds')} rounds"
         print(f"flexray: {printable(line)}", file=sys.stderr)
     typed, base_dir = recorded_overrides(run_folder), begun_in(run_folder)
-    config = _with_typed(_recorded(run_folder), overrides)
+    config = _with_typed(_recorded(run_folder), overrides, objects)
     is_new = any(override.startswith(("dataset.path=", "dataset.files")) for override in overrides)
     saved = replace(_saved_model(run_folder, summary), has_new_data=is_new)
-    job = build_composed(config, recorded_choices(run_folder), typed, base_dir, saved)
+    job = build_composed(config, recorded_choices(run_folder), typed, base_dir, saved, run_folder, objects)
     parties, expected = list(job.experiment.names[:-1]), summary.get("parties")
     if expected is not None and parties != expected:
         listed = ", ".join(map(str, expected)) if isinstance(expected, list) else repr(expected)
@@ -188,10 +226,10 @@ def _recorded(run_folder: Path) -> dict[str, Any]:
     return read_json(run_folder / CONFIGURATION_FILE) | here
 
 
-def _with_typed(recorded: dict[str, Any], overrides: Sequence[str]) -> DictConfig:
+def _with_typed(recorded: dict[str, Any], overrides: Sequence[str], objects: Collection[str] = ()) -> DictConfig:
     """Return a recorded configuration, if a run folder may set it, with the overrides."""
     if "trust=true" not in overrides:
-        check_config(recorded, [override.partition("=")[0] for override in overrides])
+        check_config(recorded, [*(override.partition("=")[0] for override in overrides), *objects])
     config = OmegaConf.create(recorded)
     for override in overrides:
         key, equals, value = override.partition("=")

@@ -101,9 +101,9 @@ def test_parties_hold_neither_labels_nor_the_servers_model(
     groups = []
     connect = PartyGroup.connect
 
-    def noted(self: PartyGroup, widths: Any) -> None:
-        connect(self, widths)
+    def noted(self: PartyGroup, widths: Any) -> int:
         groups.append(self)
+        return connect(self, widths)
 
     monkeypatch.setattr(PartyGroup, "connect", noted)
     run_inline(compose_small(f"algo={algo}", AT_SERVER))

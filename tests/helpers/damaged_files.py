@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 from safetensors.numpy import save
 
+import flexray
 from flexray.data.base import SPLITS, Dataset
 from flexray.data.bundle import Bundle
 from flexray.data.folders import chosen_classes
@@ -28,6 +29,7 @@ from flexray.traces.formats.base import Request
 from flexray.traces.importing import import_trace
 from flexray.traces.reading import read_trace, trace_info
 from helpers import sentiment_files as writing
+from helpers.made_runs import write_run
 
 Write = Callable[[Path], Path]
 Use = Callable[[Path], object]
@@ -215,7 +217,20 @@ USAGE = "".join(
 )
 ALIBABA = "".join(f"m_{m},{10 * t},{10 * m + t},1,,,,,\n" for t in range(90) for m in range(1, 4))
 
+
+def use_run(file: Path) -> None:
+    """Read all that Python has of a run folder, which always shows itself."""
+    run = flexray.read(file.parent)
+    assert repr(run)
+    assert run._repr_html_()
+    assert all(len(table) >= 0 for table in (run.summary, run.evals, run.rounds, run.participants, run.timeline))
+
+
 KINDS = {
+    **{
+        f"run {name}": Kind(lambda root, name=name: write_run(root / "run", values=(0.1, 0.2)) / name, use_run)
+        for name in ("summary.json", "rounds.csv", "evals.csv", "timeline.json")
+    },
     **{
         f"bundle {name}": Kind(bundle(name), lambda file: use(Bundle(file.parents[1])))
         for name in ("a", "b", "labels", "ids")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flexray.engine.hosts.ray import RayCluster
+from helpers.ray_nodes import Nodes, two_nodes
 from helpers.ray_runs import RunOnRay
 
 ORDER = ("test_real_seconds", "test_actors", "test_digests", "test_stand_ins", "test_lost_processes")
@@ -40,3 +41,10 @@ def cluster() -> Iterator[RayCluster]:
 def on_ray(cluster: RayCluster) -> RunOnRay:
     """Return a function that runs a job on the shared cluster and returns its records."""
     return lambda job: list(cluster.run(job.cluster, job.experiment))
+
+
+@pytest.fixture(scope="session")
+def nodes() -> Iterator[Nodes]:
+    """Return one cluster of two nodes for the tests that need several."""
+    with two_nodes() as cluster:
+        yield cluster

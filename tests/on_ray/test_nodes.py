@@ -5,118 +5,25 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
-import socket
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from flexray.run.command import run_command
-from helpers.processes import descendants, wait_for_address, within
-from helpers.typed import Typed
+from helpers.processes import descendants, within
+from helpers.ray_nodes import HERE, SUBMIT, Nodes, check, kill_node, wait_for
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(500)]
 
-RAY = str(Path(sys.executable).parent / "ray")
-GUIDE = (Path(__file__).parents[2] / "docs" / "running.md").read_text(encoding="utf-8")
-BLOCK = re.findall(r"^```\n(ray start --head.*?)^```", GUIDE, flags=re.DOTALL | re.MULTILINE)[0]
-HEAD, NODE, CHECK, HERE, SUBMIT = (shlex.split(line, comments=True) for line in BLOCK.splitlines())
-"""The commands of the guide, which these tests use as they stand there, with more arguments."""
 LONG = ("rounds=300", "epochs=null", "progress=false", "eval_every=100",
        "dataset.batch_size=128", "checkpoint.every=10", "checkpoint.recover_every=10")  # fmt: skip
 PLACED = re.compile(r"placed on (.*)")
 Lose = Callable[..., tuple[int | None, str]]
 SMALL = ("rounds=2", "dataset.batch_size=256", "model._target_=own.Net")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@dataclass
-class Nodes:
-    """A cluster of two nodes with a CPU each: zone a and its head, zone b and two robots."""
-
-    address: str
-    dashboard: str
-    environment: dict[str, str]
-    folder: Path
-    started: list[subprocess.Popen[bytes]]
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a node."""
-        return start_node(self.folder, self.environment, self.here([*NODE, *arguments]))
-
-    def here(self, words: Sequence[str]) -> list[str]:
-        """Return a command of the guide with this cluster's addresses."""
-        own = {"ray": RAY, "python": sys.executable, "--address=HEAD:6379": f"--address={self.address}",
-               "--address=http://127.0.0.1:8265": f"--address={self.dashboard}"}  # fmt: skip
-        return [own.get(word, word) for word in words]
-
-    def type(self, words: Sequence[str], cwd: Path, said: Path | None = None) -> Typed:
-        """Start what follows ``python``."""
-        assert words[0] == sys.executable
-        return Typed(words[1:], cwd, said=said, environment=self.environment)
-
-    def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[Any]:
-        if command[0] == sys.executable:
-            return subprocess.CompletedProcess(command, *self.type(command, cwd).end(400))
-        return subprocess.run(
-            command, cwd=cwd, env=self.environment, capture_output=True, text=True, timeout=400, check=False
-        )
-
-
-def start_node(folder: Path, environment: dict[str, str], words: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [*words, "--num-cpus=1", "--object-store-memory=80000000", "--block",
-               f"--dashboard-agent-listen-port={free_port()}"]  # fmt: skip
-    with (folder / "said.txt").open("a") as said:
-        return subprocess.Popen(command, env=environment, stdout=said, stderr=said)
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Nodes]:
-    environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t" * 40, "RAY_USAGE_STATS_ENABLED": "0",
-                   "COLUMNS": "200", "RAY_health_check_initial_delay_ms": "500",
-                   "RAY_health_check_period_ms": "500"}  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
-        port = free_port()
-        started: list[subprocess.Popen[bytes]] = []
-        try:
-            ports = ("--port=0", f"--temp-dir={folder}", f"--dashboard-port={port}")
-            started.append(start_node(Path(folder), environment, [RAY, *HEAD[1:], *ports]))
-            environment["RAY_ADDRESS"] = address = wait_for_address(started[0], Path(folder))
-            cluster = Nodes(address, f"http://127.0.0.1:{port}", environment, Path(folder), started)
-            started.append(cluster.start('--resources={"robot": 2}'))
-            wait_for(cluster, "zone=b")
-            yield cluster
-        finally:
-            for process in reversed(started):
-                process.terminate()
-            for process in started:
-                process.wait(timeout=60)
-
-
-def check(nodes: Nodes, *overrides: str) -> subprocess.CompletedProcess[str]:
-    return nodes.run(*nodes.here(CHECK), *overrides, cwd=Path.cwd())
-
-
-def wait_for(nodes: Nodes, label: str) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if label in check(nodes).stdout:
-            return
-    raise TimeoutError(f"no node with {label}")
 
 
 def test_a_submitted_job_runs_where_it_was_pinned_and_gives_the_digests_of_one_process(
@@ -212,25 +119,19 @@ def lose(nodes: Nodes, tmp_path: Path) -> Iterator[Lose]:
     """Return a function that runs a command on three nodes and kills all of the third; it returns status and log."""
     third = nodes.start("--labels=zone=c", '--resources={"robot": 2}')
     wait_for(nodes, "zone=c")
-    family = psutil.Process(third.pid)
-
-    def kill_node() -> None:
-        for process in (*family.children(recursive=True), family):
-            process.kill()
-        third.wait()
 
     def run(*overrides: str) -> tuple[int | None, str]:
         command = [*nodes.here(HERE), *LONG, "hydra.run.dir=out", *overrides]
         process = nodes.type(command, tmp_path, tmp_path / "said.txt")
         saved = tmp_path / "out" / "checkpoints"
         assert within(60, lambda: process.poll() is not None or list(saved.glob("*.json")))
-        kill_node()
+        kill_node(third)
         status, *_ = process.end(100)
         return status, (tmp_path / "out" / "run.log").read_text()
 
     yield run
     if third.poll() is None:
-        kill_node()
+        kill_node(third)
 
 
 def assert_equal(folder: Path) -> dict[str, Any]:

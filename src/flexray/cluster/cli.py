@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flexray.config.compose import build_composed, compose
-from flexray.config.explain import HYDRA_ERRORS, explain, one_line
+from flexray.config.explain import explained
 from flexray.config.typed import key_of
 from flexray.core.commands import guarded
 from flexray.core.errors import ConfigError, ResourceError
@@ -38,10 +38,8 @@ def _check(arguments: list[str]) -> int:
     if arguments[:1] != ["check"]:
         raise ConfigError(f"expected a command, got {' '.join(arguments[:1]) or 'none'}; {USAGE}")
     overrides = arguments[1:]
-    try:
+    with explained():
         plan = read_plan(overrides)
-    except HYDRA_ERRORS as error:
-        raise ConfigError(one_line(explain(error))) from error
     nodes = _nodes(plan)
     Console().print(node_table(nodes))
     print(check(plan, nodes))

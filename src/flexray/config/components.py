@@ -22,7 +22,7 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
 
     Args:
         key: Where the node stands, for messages.
-        node: A mapping with ``_target_``, an import path such as ``my_package.MyModel``.
+        node: A mapping with ``_target_``: an import path such as ``my_package.MyModel``, or the class itself.
         kind: What the class must be; of a function, only the result is checked, by :func:`make`.
         given: Names of parameters that are filled in later.
         positional: Number of parameters that are filled in later by position.
@@ -31,10 +31,9 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
         ConfigError: There is no such class, or it is of another kind, or takes other arguments.
         flexray.core.errors.ParticipantError: Its module raised while it was imported.
     """
-    if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
-        raise ConfigError(f"{key}: expected a mapping with _target_, an import path, got {shown(node)}")
-    path = node["_target_"]
-    target = find(f"{key}._target_", path)
+    target, path = _target(key, node)
+    if isinstance(target, kind) and not isinstance(target, type) and kind is not object:
+        raise ConfigError(f"{key}: expected a class or a function that makes one, got an instance of '{path}'")
     if not callable(target):
         raise ConfigError(f"{key}._target_: expected a class, '{path}' is a {type(target).__name__}")
     if isinstance(target, type) and not issubclass(target, kind):
@@ -55,7 +54,15 @@ def component(key: str, node: Any, kind: Kind = object, given: Sequence[str] = (
 
 
 def make(key: str, node: Any, kind: Kind = object, *args: Any) -> Any:
-    """Build the node's object now; a ValueError of its constructor becomes a message that names the key."""
+    """Build the node's object now; a ValueError of its constructor becomes a message that names the key.
+
+    Where no further arguments are filled in, ``_target_`` may be an instance of ``kind``, which is returned.
+    """
+    target, path = _target(key, node)
+    if isinstance(target, kind) and not isinstance(target, type) and kind is not object and not args:
+        for name in node.keys() - {"_target_"}:
+            raise ConfigError(f"{key}.{name}: expected no keys beside an instance of '{path}'")
+        return target
     call = component(key, node, kind, positional=len(args))
     try:
         with blame(key, "construction"):
@@ -64,11 +71,22 @@ def make(key: str, node: Any, kind: Kind = object, *args: Any) -> Any:
         raise ConfigError(f"{key}: {error}" if "." in key and key not in str(error) else str(error)) from error
     except ParticipantError as error:
         if isinstance(error.__cause__, ValueError | OSError):
-            raise ConfigError(f"{key} ({node['_target_']}): {error.__cause__}") from error
+            raise ConfigError(f"{key} ({path}): {error.__cause__}") from error
         raise
     if not isinstance(made, kind):
-        raise ConfigError(f"{key}._target_: expected a {_names(kind)}, '{node['_target_']}' made {made!r}")
+        raise ConfigError(f"{key}._target_: expected a {_names(kind)}, '{path}' made {made!r}")
     return made
+
+
+def _target(key: str, node: Any) -> tuple[Any, str]:
+    """Return what a node's ``_target_`` names or is, and its import path or name."""
+    target = node.get("_target_") if isinstance(node, Mapping) else None
+    if isinstance(target, str):
+        return find(f"{key}._target_", target), target
+    if isinstance(target, int | float | list | Mapping | None):  # what a file or a command line may hold
+        raise ConfigError(f"{key}: expected a mapping with _target_, an import path, got {shown(node)}")
+    named = target if hasattr(target, "__qualname__") else type(target)
+    return target, f"{named.__module__}.{named.__qualname__}"
 
 
 def find(key: str, path: str) -> Any:

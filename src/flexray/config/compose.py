@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from flexray.config.given import placed
 from flexray.config.overrides import check_keys, chosen_name, own_keys, prepare
 from flexray.config.schema import config_folder, register
 
@@ -20,13 +26,36 @@ if TYPE_CHECKING:
 
 def compose(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
     """Return the configuration that overrides ask for, and the choice of every group."""
-    register()
-    with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
-        config = hydra.compose("config", prepare(list(overrides)), return_hydra_config=True)
+    config = compose_all(overrides)
     choices = config.hydra.runtime.choices
+    return without_hydra(config), choices
+
+
+def compose_all(overrides: Sequence[str]) -> DictConfig:
+    """Return the configuration that overrides ask for, with Hydra's own part."""
+    register()
+    with borrowed_hydra(), hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
+        return hydra.compose("config", prepare(list(overrides)), return_hydra_config=True)
+
+
+def without_hydra(config: DictConfig) -> DictConfig:
+    """Return a configuration without Hydra's own part, which is taken out of it."""
     with open_dict(config):
         del config["hydra"]
-    return config, choices
+    return config
+
+
+@contextmanager
+def borrowed_hydra() -> Iterator[None]:
+    """Give Hydra's global state back as it was: flexray may be called from an application of Hydra's."""
+    app, notes, version = GlobalHydra.instance(), HydraConfig.instance(), VersionBase.instance()
+    before = app.hydra, notes.cfg, version.version_base
+    app.hydra = None
+    try:
+        yield
+    finally:
+        app = GlobalHydra.instance()
+        app.hydra, notes.cfg, version.version_base = before
 
 
 def build_composed(
@@ -35,6 +64,8 @@ def build_composed(
     typed: Sequence[str],
     base_dir: Path,
     saved: SavedModel | None = None,
+    folder: Path | None = None,
+    objects: Mapping[str, Any] = MappingProxyType({}),
 ) -> Job:
     """Build the job of a composed configuration.
 
@@ -44,6 +75,8 @@ def build_composed(
         typed: The overrides that it was composed from.
         base_dir: Folder that relative paths start from.
         saved: The model that is to predict; batch sizes are then ignored.
+        folder: The run folder, which may hold data.
+        objects: Python objects by dotted key.
 
     Raises:
         flexray.core.errors.UserError: Something in the configuration or the data is wrong.
@@ -53,9 +86,10 @@ def build_composed(
     plain: Any = OmegaConf.to_container(config, resolve=True)
     check_keys(plain)
     plain = own_keys(plain, typed)
+    algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
+    plain = placed(plain, folder, objects)
     if saved is not None:
         plain["dataset"] = {**plain["dataset"], "batch_size": 1}
-    algo, dataset = (chosen_name(plain, choices, group, typed) for group in ("algo", "dataset"))
     return build(plain, algo, dataset, base_dir, saved)
 
 

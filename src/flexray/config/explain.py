@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from hydra.errors import HydraException, MissingConfigException
@@ -13,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from flexray.config.schema import RunConfig, config_folder
 from flexray.config.typed import choices_of
-from flexray.core.errors import UserError, near_match
+from flexray.core.errors import ConfigError, UserError, near_match
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException, OSError, ValueError)
 """What Hydra raises when arguments, files or the run folder are at fault; outside of jobs, nothing else raises them."""
@@ -60,6 +61,17 @@ def explain(error: Exception) -> str:
     if found := re.search(r"Could not override '([^']+)'|Could not delete from config. '([^']+)'", text):
         return _unknown_key(found[1] or found[2])
     return _wrong_value(error)
+
+
+@contextmanager
+def explained(kinds: tuple[type[Exception], ...] = HYDRA_ERRORS) -> Iterator[None]:
+    """Turn what Hydra raises into the one line of a ConfigError."""
+    try:
+        yield
+    except UserError:
+        raise
+    except kinds as error:
+        raise ConfigError(one_line(explain(error))) from error
 
 
 def place_of(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -33,7 +34,7 @@ from flexray.engine.driver.experiment import Experiment, WallClock
 from flexray.engine.driver.limits import check_limits
 from flexray.engine.hosts.plan import ClusterPlan
 from flexray.engine.parties.devices import Compute
-from flexray.engine.parties.spec import ParticipantSpec, Shared
+from flexray.engine.parties.spec import STACKING, ParticipantSpec, Shared, Stacking
 from flexray.models import OFFERS
 from flexray.optimizers import LocalOptimizer
 
@@ -160,7 +161,7 @@ def _shared(
     config: Config, data: Dataset, outline: Outline, server: ParticipantSpec, seed: int, absences: Absences | None,
     saved: SavedModel | None,
 ) -> Shared:  # fmt: skip
-    dtype = config["dtype"]
+    dtype, stack = config["dtype"], one_of("stack", config["stack"], STACKING)
     if dtype not in ("float32", "float64"):
         raise ConfigError(f"dtype: expected float32 or float64, got {dtype!r}")
     return Shared(
@@ -178,6 +179,7 @@ def _shared(
         labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
+        stack=cast(Stacking, stack),
     )
 
 
@@ -198,7 +200,9 @@ def _participants(
                 name=name,
                 index=SERVER_INDEX if name == SERVER else place + 1,
                 model=component(keys.get("model", role), model, nn.Module, OFFERS),
-                optimizer=make(keys.get("optimizer", "optimizer"), optimizer, LocalOptimizer),
+                optimizer=deepcopy(
+                    make(keys.get("optimizer", "optimizer"), optimizer, LocalOptimizer)
+                ),  # or one for all
                 clip_norm=optional(keys.get("clip_norm", "clip_norm"), clip_norm, positive),
                 frozen=frozen[place],
                 compute=computes[place],

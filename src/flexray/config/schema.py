@@ -174,6 +174,7 @@ class RunConfig:
     device: str = "auto"
     precision: str = "fp32"
     party_threads: int = 1
+    stack: str = "exact"
     timeline_rounds: int = 1000
     progress: bool = True
     max_failures: int = 3
@@ -183,10 +184,12 @@ class RunConfig:
 
 
 def register() -> None:
-    """Register the schema, as ``schema``, and the resolver ``${by_algo:...}``."""
+    """Register the schema, under a name of flexray's own, and the resolver ``${by_algo:...}``."""
     store = ConfigStore.instance()
-    if "schema.yaml" not in store.repo:  # to make a node of it takes a tenth of the time that Hydra needs for a job
-        store.store(name="schema", node=RunConfig)
+    if (
+        "flexray_schema.yaml" not in store.repo
+    ):  # to make a node of it takes a tenth of the time that Hydra needs for a job
+        store.store(name="flexray_schema", node=RunConfig)
     OmegaConf.register_new_resolver("by_algo", _by_algo, replace=True)
 
 

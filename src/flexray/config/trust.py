@@ -11,10 +11,11 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NoReturn
 
+from flexray.config.given import check_not_object
 from flexray.config.schema import RunConfig, config_folder
 from flexray.config.typed import choices_of, key_of, read
 from flexray.core.errors import ConfigError
@@ -36,13 +37,16 @@ MAX_LINE, MAX_ALL = 10_000, 40_000
 KEY = re.compile(r"[^\W\d]\w*(\.[\w-]+)*")
 
 
-def check_overrides(lines: Sequence[str], own_dir: str | None = None, trusted: bool = False) -> None:
+def check_overrides(
+    lines: Sequence[str], own_dir: str | None = None, trusted: bool = False, again: Collection[str] = ()
+) -> None:
     """Refuse recorded overrides that a run folder may not set.
 
     Args:
         lines: The overrides that were not typed again.
         own_dir: A ``checkpoint.dir`` that is allowed, as this run has written there before.
         trusted: Refuse only keys that are none of a run, such as Hydra's own.
+        again: Keys of Python objects that are given again.
 
     Raises:
         ConfigError: It names the key and what to type.
@@ -59,10 +63,10 @@ def check_overrides(lines: Sequence[str], own_dir: str | None = None, trusted: b
         if (config_folder() / key).is_dir():
             _check_choice(line, key, value)
         elif key != "checkpoint.dir" or value != own_dir:
-            check_value(key, value)
+            check_value(key, value, again)
 
 
-def check_config(config: Mapping[str, Any], typed: Sequence[str] = ()) -> None:
+def check_config(config: Mapping[str, Any], typed: Collection[str] = ()) -> None:
     """Refuse a recorded configuration, as plain dictionaries and lists, that sets what a run folder may not.
 
     Raises:
@@ -74,7 +78,7 @@ def check_config(config: Mapping[str, Any], typed: Sequence[str] = ()) -> None:
         check_value(key, value, typed)
 
 
-def check_value(key: str, value: Any, typed: Sequence[str] = ()) -> None:
+def check_value(key: str, value: Any, typed: Collection[str] = ()) -> None:
     """Refuse a value, or anything in it, that a run folder may not set.
 
     Raises:
@@ -111,6 +115,7 @@ def _check_place(line: str, key: str, value: Any) -> None:
 
 def _check_word(key: str, name: str, word: str) -> None:
     given = f"{key}={word[:100]}"
+    check_not_object(key, word)
     if "${" in word:
         _refuse(given, "an interpolation could read anything here")
     if "://" in word:

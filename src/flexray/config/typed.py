@@ -21,6 +21,10 @@ DEEPEST = 20
 MOST = 2**63 - 1
 LONGEST = 200
 """Characters of an override that a message repeats."""
+WORD = re.compile(r"(?!(null|true|false|inf|nan)$)[a-z_]\w*", re.ASCII | re.IGNORECASE)
+"""A text that an override has without quotes."""
+NAME = re.compile(r"[\w./+-]+", re.ASCII)
+"""A name in braces, where Hydra takes no quotes."""
 READABLE = "expected key=value, where a value is a number, a word, [a,b] or {a:1}, quoted for the shell"
 
 
@@ -30,9 +34,46 @@ def key_of(argument: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a quoted value of an override."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    """Return a text as a quoted value of an override, where a backslash counts before a quote only."""
+    escaped = re.sub(r"(\\*)'", r"\1\1\\'", text)
+    ending = len(text) - len(text.rstrip("\\"))
+    return f"'{escaped}{text[len(text) - ending :]}'"
+
+
+def literal(key: str, value: Any) -> str:
+    """Return a plain Python value as the value of an override, which :func:`read` turns into the same again.
+
+    Args:
+        key: The key, for messages.
+        value: None, a truth value, a number, a text, or a list or mapping of these.
+
+    Example:
+        >>> literal("lr", {"left": 0.1, "default": [1, None, "two words"]})
+        "{left:0.1,default:[1,null,'two words']}"
+
+    Raises:
+        ConfigError: It is something else, or a name in a mapping has signs that Hydra does not take there.
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return float.__repr__(value)
+    if isinstance(value, str):
+        return value if WORD.fullmatch(value) else quoted(value)
+    if isinstance(value, list | tuple):
+        return f"[{','.join(literal(key, item) for item in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{_name(key, name)}:{literal(key, item)}' for name, item in value.items())}}}"
+    raise ConfigError(f"{key}: expected a number, a text, a list or a mapping, got a {type(value).__name__}")
+
+
+def _name(key: str, name: Any) -> str:
+    text = name if isinstance(name, str) else literal(key, name)
+    if not NAME.fullmatch(text):
+        raise ConfigError(f"{key}: expected names of letters, digits and _ in a mapping, got {shown(name)}")
+    return text
 
 
 def read(argument: str) -> Override:

@@ -5,7 +5,8 @@
     │   ├── ConfigError      a key of the configuration
     │   ├── DataError        a file, row or column of the data
     │   ├── ResourceError    the machine or cluster cannot meet the demand
-    │   └── RunFolderError   a run folder that cannot be read or written
+    │   ├── RunFolderError   a run folder that cannot be read or written
+    │   └── CheckError       a class of the user's that breaks promises: a line for each (flexray.check)
     └── ParticipantError     code of a party or of the server raised: exit status 1, traceback once
         └── LostProcessError a process died or hangs; the run goes on from its last snapshot
 
@@ -60,6 +61,26 @@ class ResourceError(UserError):
 
 class RunFolderError(UserError):
     """A run folder cannot be read or written."""
+
+
+class CheckError(UserError):
+    """A class of the user's breaks promises.
+
+    Args:
+        subject: The class.
+        failures: A line for each broken promise: the promise, what was seen, how to mend it.
+        kept: How many promises it keeps.
+    """
+
+    def __init__(self, subject: str, failures: Iterable[str], kept: int = 0) -> None:
+        lines = tuple(printable(line) for line in failures)
+        super(UserError, self).__init__(subject, lines, kept)
+        self.subject, self.failures, self.kept = subject, lines, kept
+
+    def __str__(self) -> str:
+        of = len(self.failures) + self.kept
+        head = f"{self.subject} breaks {len(self.failures)} of {of} promise{'s' if of > 1 else ''}"
+        return "\n".join((f"{head}:", *(f"  {line}" for line in self.failures)))
 
 
 class ParticipantError(FlexrayError, RuntimeError):

@@ -66,7 +66,8 @@ class Report(NamedTuple):
     Args:
         tau: Local iterations taken.
         max_weight: w_bar, the largest optimizer weight of the round.
-        loss: Loss of the batch before the first local iteration; None if there was none.
+        loss: Loss of the batch before the first local iteration; None if there was none, or the participant does not
+            compute it.
         diverged_at: First local iteration whose loss was NaN or infinite; None if there was none.
         up_bytes: Bytes that went from the party to the server.
         down_bytes: Bytes that went from the server to the party.
@@ -158,11 +159,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Started:
-    """First record of a run."""
+    """First record of a run; ``stacked`` is the number of parties that share operations with others."""
 
     names: tuple[str, ...]
     rounds: int | None
     rounds_per_epoch: int
+    stacked: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,16 @@ MAX_DIGITS = 100
 NUMBER = re.compile(r"[-+.]?[0-9][0-9a-zA-Z_:.+-]*")
 
 ROUNDS_FILE, EVALS_FILE, TIMELINE_FILE, SUMMARY_FILE = "rounds.csv", "evals.csv", "timeline.json", "summary.json"
-CONFIGURATION_FILE = "configuration.json"
-"""Written after the summary, with the configuration that it belongs to; deleted when a run goes on in the folder."""
+CONFIGURATION_FILE, LOG_FILE = "configuration.json", "run.log"
+"""The first is written after the summary, which belongs to it; it is deleted when a run goes on in the folder."""
 HYDRA_FOLDER = ".hydra"
 CONFIG_YAML, HYDRA_YAML, OVERRIDES_YAML = ".hydra/config.yaml", ".hydra/hydra.yaml", ".hydra/overrides.yaml"
 CHECKPOINT_FOLDER, MODEL_FOLDER, ADDRESS_FILE = "checkpoints", "checkpoints/final", "checkpoints/address.txt"
 TENSORBOARD_FOLDER, WANDB_FOLDER = "tensorboard", "wandb"
+DATA_FOLDER = "data"
+"""Tables and arrays that were given in Python in place of files."""
 
-FILES = (ROUNDS_FILE, EVALS_FILE, TIMELINE_FILE, SUMMARY_FILE, CONFIGURATION_FILE, "run.log", "multirun.yaml")
+FILES = (ROUNDS_FILE, EVALS_FILE, TIMELINE_FILE, SUMMARY_FILE, CONFIGURATION_FILE, LOG_FILE, "multirun.yaml")
 FOLDERS = (HYDRA_FOLDER, CHECKPOINT_FOLDER, MODEL_FOLDER, TENSORBOARD_FOLDER, WANDB_FOLDER)
 """The files and folders of a run folder."""
 

@@ -59,6 +59,12 @@ class BatchStream:
         joins = rest == 1 and self.size > 1
         return whole + (1 if rest and not self.drop_last and not joins else 0)
 
+    @property
+    def sizes(self) -> set[int]:
+        """Return the numbers of samples that a batch may have."""
+        last = self.size if self.replacement or self.drop_last else self.num_samples - (self.per_epoch - 1) * self.size
+        return {last} if self.per_epoch == 1 else {self.size, last}
+
     def batch(self, index: int) -> Batch:
         """Return batch ``index`` (0-based, counted over the whole run)."""
         epoch, place = divmod(index, self.per_epoch)

@@ -57,7 +57,7 @@ def make_table(results: Sequence[Result], papers: Sequence[Published | None]) ->
     """Return the table: settings first, then methods, then the costs of reaching the target."""
     columns = ordered_columns(results)
     beside = any(papers)
-    header = (*columns, *_titles(results), *(["paper: time"] if beside else []))
+    header = (*columns, *titles_of(results), *(["paper: time"] if beside else []))
     rows: list[tuple[Cell, ...]] = []
     starts: list[int] = []
     notes: list[str] = []
@@ -67,7 +67,7 @@ def make_table(results: Sequence[Result], papers: Sequence[Published | None]) ->
             notes.append("; ".join(result.notes))
         names = [Cell(result.group.values[c]) for c in columns]
         names[-1] = Cell(names[-1].text + mark)
-        figures = _figures(result, has_target(results))
+        figures = figures_of(result, has_target(results))
         rows.append((*names, *figures, *([Cell(paper_text(paper))] if beside else [])))
         if place and results[place - 1].group.setting != result.group.setting:
             starts.append(place)
@@ -79,7 +79,8 @@ def has_target(results: Sequence[Result]) -> bool:
     return any(run.target is not None for r in results for run in r.group.runs)
 
 
-def _figures(result: Result, targets: bool) -> list[Cell]:
+def figures_of(result: Result, targets: bool) -> list[Cell]:
+    """Return the figures of a row: of reaching the target if ``targets``, and at the end."""
     final = Cell(with_deviation(result.final, 4), "final" in result.best)
     if not targets:
         return [Cell(f"{result.runs}"), final]
@@ -104,8 +105,8 @@ def goal(run: Run) -> str:
     return f"{run.metric} {'≤' if lower_is_better(run.metric) else '≥'} {run.target:g}"
 
 
-def _titles(results: Sequence[Result]) -> list[str]:
-    """Return the titles of the figures; values that all rows share are in them."""
+def titles_of(results: Sequence[Result]) -> list[str]:
+    """Return the titles of :func:`figures_of`; values that all rows share are in them."""
     runs = [r.group.runs[0] for r in results]
     goals, units, metrics = ({f(run) for run in runs} for f in (goal, lambda r: r.time_unit, lambda r: r.metric))
     to = f"to {goals.pop()}" if len(goals) == 1 else "to target"

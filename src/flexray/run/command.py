@@ -12,6 +12,7 @@ from flexray.config.overrides import prepare
 from flexray.config.schema import config_folder, register
 from flexray.config.typed import typed_value
 from flexray.core.errors import UserError
+from flexray.run.launcher import register_launcher
 from flexray.run.resume import AUTO, check_folder_is_fixed, find_resume, folders_by_configuration, register_job_folder
 from flexray.run.session import Session
 
@@ -28,6 +29,7 @@ def run_command(arguments: list[str]) -> int:
         sys.path.insert(0, os.getcwd())  # a user's own module, also for the console script and with hydra.job.chdir
     register()
     register_job_folder()
+    register_launcher()
     saved, session = sys.argv, Session(arguments)
     try:
         if (value := typed_value(arguments, "resume")) == AUTO:

@@ -72,6 +72,16 @@ def say_job_stopped(summary: dict[str, Any], folder: Path, job: str, sweeping: b
     log.warning("%s%s%s", job, summary["status"], "" if sweeping else how)
 
 
+def say_job_ended(summary: dict[str, Any], folder: Path, job: str) -> None:
+    """Say how a job of a sweep ended that ran in another process."""
+    log.info("%s%s in %.1f s, %s", job, summary["status"], summary["wall_s"], folder)
+
+
+def job_name(hydra: Any) -> str:
+    """Return how lines begin that are on a job of a sweep, from Hydra's own configuration of it."""
+    return f"job {hydra.job.num} ({hydra.job.override_dirname}): "
+
+
 def say_sweep_stopped(arguments: Sequence[str], folder: str) -> None:
     """Say which command runs what is missing of the sweep in a folder."""
     log.warning("go on with: python -m flexray.run %s", shlex.join(sweep_again(arguments, folder)))

@@ -29,7 +29,8 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.getsignal(number) for number in SIGNALS}
+            found = {number: signal.getsignal(number) for number in SIGNALS}
+            self._before = {number: handler for number, handler in found.items() if handler is not None}  # set by C
             self._install()
         return self
 

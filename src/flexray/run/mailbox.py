@@ -1,7 +1,8 @@
 """Results of the jobs of a parallel sweep, for the command that started them.
 
 A launcher such as joblib copies the session to other processes of this machine, whose summaries would be lost there.
-Each copy posts its own as a JSON file in a temporary folder that the command made.
+Each copy posts its own as a JSON file in a temporary folder that the command made; a copy on another machine, in one of
+its own, from where :mod:`flexray.run.errands` takes it home.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from flexray.run.save.storage import replace_text
 
@@ -20,17 +21,28 @@ SWEEP = "sweep.txt"
 
 
 class Mailbox:
-    """A temporary folder of letters; a copy in another process knows the folder, and only the original removes it."""
+    """A folder of letters; a copy in another process knows the folder, and only the original removes it.
 
-    def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="flexray-sweep-"))
-        self._owner = os.getpid()
+    Args:
+        folder: Where; None: a new temporary one.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or Path(tempfile.mkdtemp(prefix="flexray-sweep-"))
         self._made_s = time.time()
+        self.is_copy = False
 
-    @property
-    def is_copy(self) -> bool:
-        """Whether this is the mailbox of another process."""
-        return self._owner != os.getpid()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin in another process."""
+        vars(self).update(state)
+        self.is_copy = True
+
+    def moved(self, folder: Path) -> Self:
+        """Return the mailbox of this copy, on another machine."""
+        folder.mkdir()
+        mailbox = type(self)(folder)
+        mailbox.is_copy = self.is_copy
+        return mailbox
 
     def post(self, job: int, exit_status: int, summary: dict[str, Any] | None) -> None:
         """Leave a letter: how a job ended."""

@@ -40,6 +40,8 @@ FREE = (
     "checkpoint.recover_every",
 )  # fmt: skip
 """Keys that may change, as no number until now depends on them."""
+SINCE = {"stack": "exact"}
+"""Keys that records of older versions lack, and what they would have said."""
 AUTO = "auto"
 ALIKE = ("progress", "resume", "trust")
 """Keys in which jobs of a sweep may differ and be the same job."""
@@ -62,8 +64,13 @@ class Resume:
     arguments: list[str]
 
 
-def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
+def find_resume(value: Any, arguments: Sequence[str], again: Collection[str] = ()) -> Resume | None:
     """Return the run that the command line asks to continue by ``value``, or None.
+
+    Args:
+        value: The run folder.
+        arguments: The command line.
+        again: Keys of Python objects that are given again.
 
     Raises:
         flexray.core.errors.UserError: There is no such run, another override contradicts it, or the run folder holds
@@ -86,7 +93,8 @@ def find_resume(value: Any, arguments: Sequence[str]) -> Resume | None:
     check_files(folder)
     base_dir = begun_in(folder)
     lines = [line for line in recorded_overrides(folder) if _still_holds(key_of(line), typed)]
-    check_overrides(lines, _own_dir(lines, folder, base_dir), trusted=typed_value(arguments, "trust") is True)
+    trusted = typed_value(arguments, "trust") is True
+    check_overrides(lines, _own_dir(lines, folder, base_dir), trusted, again)
     return Resume(folder, base_dir, [*lines, *arguments, f"hydra.run.dir={quoted(os.fspath(folder))}"])
 
 
@@ -154,7 +162,7 @@ def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str]) -> list[str]:
     """Return the keys that differ, except those that are ``free`` to change."""
-    old, new = dict(leaves(before)), dict(leaves(now))
+    old, new = {**SINCE, **dict(leaves(before))}, dict(leaves(now))
     differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return [key for key in differing if not is_under(key, free)]
 
@@ -229,11 +237,7 @@ def job_folder(*swept: str, _root_: DictConfig) -> str:
         _root_: The job's whole configuration, Hydra's part included.
     """
     number = str(_root_.hydra.job.num)
-    node = copy.deepcopy(_root_)
-    with open_dict(node):
-        del node["hydra"]
-    settle(node)
-    config = as_json(node, resolve=False)
+    config = as_json(settled(_root_), resolve=False)
     before = dict(_configurations(Path(str(_root_.hydra.sweep.dir))))
     limits = [key for key in FREE if key not in swept]
     if number in before and not changed_keys(before[number], config, limits):
@@ -243,6 +247,15 @@ def job_folder(*swept: str, _root_: DictConfig) -> str:
         return same[0] if same else number
     telling = dict(leaves({key: value for key, value in config.items() if key not in ALIKE}))
     return f"{number}-{hashlib.sha256(json.dumps(telling, sort_keys=True).encode()).hexdigest()[:8]}"
+
+
+def settled(root: DictConfig) -> DictConfig:
+    """Return a settled copy of a job's configuration, without Hydra's part."""
+    node = copy.deepcopy(root)
+    with open_dict(node):
+        del node["hydra"]
+    settle(node)
+    return node
 
 
 def _configurations(folder: Path) -> Iterator[tuple[str, Any]]:

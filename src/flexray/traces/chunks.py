@@ -62,13 +62,14 @@ class Chunk:
         return f"{self.path}: {self.unit} {self.line + row}"
 
 
-def chunks(path: Path, size: int = CHUNK_BYTES, progress: Progress | None = None) -> Iterator[Chunk]:
-    """Yield a file's lines, about ``size`` bytes at a time.
+def chunks(path: Path, size: int | None = None, progress: Progress | None = None) -> Iterator[Chunk]:
+    """Yield a file's lines, about ``size`` bytes at a time, by default :data:`CHUNK_BYTES`.
 
     Raises:
         DataError: The file cannot be read, or its gzip data is damaged or ends too early.
     """
     line, parts, held = 1, [], 0
+    size = CHUNK_BYTES if size is None else size
     check_file(path)
     try:
         for block in _blocks(path, progress or no_progress):

@@ -13,7 +13,7 @@ from flexray.traces.chunks import GZIP
 from flexray.traces.cleaning import Counts, Policy, clean
 from flexray.traces.files import FloatArray
 from flexray.traces.formats import find_format
-from flexray.traces.formats.base import Request
+from flexray.traces.formats.base import Format, Request
 from flexray.traces.parquet import TraceWriter
 
 
@@ -28,11 +28,11 @@ class Result:
     policy: Policy
 
 
-def import_trace(name: str, request: Request, output: Path, source: str = "", strict: bool = False) -> Result:
-    """Read files of the format ``name`` and write a native trace.
+def import_trace(name: str | Format, request: Request, output: Path, source: str = "", strict: bool = False) -> Result:
+    """Read files of a format and write a native trace.
 
     Args:
-        name: A format of flexray, or a module with one.
+        name: The format, the name of one of flexray's, or a module with one.
         request: The files and options; an empty ``policy.above_one`` stands for the format's own.
         output: The file to write; nothing is written after an error.
         source: Origin of the values; by default the format and the names of the files.
@@ -41,7 +41,7 @@ def import_trace(name: str, request: Request, output: Path, source: str = "", st
     Raises:
         UserError: A file, a row or an option cannot be used.
     """
-    form = find_format(name)
+    form, name = (name, type(name).__name__) if isinstance(name, Format) else (find_format(name), name)
     form.check(name, request)
     files = expand(request.files)
     policy = replace(request.policy, above_one=request.policy.above_one or form.above_one)

@@ -63,6 +63,8 @@ class Driver(ABC):
     _algorithm: RoundAlgorithm | EventAlgorithm
     _lookahead: int
     """How many steps (rounds, or VAFL's events) may be submitted before the oldest one's report is read."""
+    _stacks: bool = False
+    """Whether parties of one process may share operations: not in turns, nor where each one's seconds are measured."""
 
     def __init__(self, experiment: Experiment, runtime: Runtime, placement: Placement) -> None:
         self._x = experiment
@@ -91,13 +93,13 @@ class Driver(ABC):
             since: Go on from there instead of beginning.
         """
         self._saves = saves or self._saves
-        self._start()
+        stacked = self._start()
         limit = self._x.limits.in_rounds(self._epoch_rounds)
         done, sim_time = 0, 0.0
         if since is not None:
             self._restore(since)
             done, sim_time = since.round, since.sim_time
-        yield Started(self._x.names, limit, self._epoch_rounds)
+        yield Started(self._x.names, limit, self._epoch_rounds, stacked)
         for record in self._steps(limit):
             if isinstance(record, RoundRecord):
                 done, sim_time = record.round, record.sim_time
@@ -118,17 +120,20 @@ class Driver(ABC):
 
     # Set-up -----------------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def _start(self) -> int:
+        """Create and connect the participants; return the number of stacked parties."""
         x, place, create = self._x, self._placement, self._runtime.create
+        shared = x.shared if self._stacks else replace(x.shared, stack="off")
         groups = [[x.parties[k] for k in group] for group in place.groups]
         hosts = zip(place.group_hosts, groups, strict=True)
-        self._runtime.get([create(host, PartyGroup, specs, x.shared) for host, specs in hosts])
+        self._runtime.get([create(host, PartyGroup, specs, shared) for host, specs in hosts])
         widths = tuple(w for group in self._runtime.get([group.widths() for group in self._groups]) for w in group)
-        server = create(place.server_host, Server, x.shared, widths)
-        self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
+        server = create(place.server_host, Server, shared, widths)
+        *stacked, _ = self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
         if x.bandwidths:
             self._connect_links(x.bandwidths, widths)
             check_max_time(replace(x, algorithm=self._algorithm))
+        return sum(stacked)
 
     def _connect_links(self, bandwidths: tuple[float, ...], widths: tuple[int, ...]) -> None:
         """Add to every party's t_comm what the bytes of a whole batch take."""

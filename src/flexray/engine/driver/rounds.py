@@ -23,6 +23,7 @@ class RoundDriver(Driver):
     """Global rounds: one call per host and round, submitted ahead unless the algorithm reads reports."""
 
     _algorithm: RoundAlgorithm
+    _stacks = True
     _lookahead = 2  # while one is computed the next is there already; more only fill the driver's memory
 
     def __init__(

@@ -27,7 +27,7 @@ DUMMY_S = 0.25
 class WallRoundDriver(RoundDriver):
     """Rounds in real time; participants are throttled and report how far they came."""
 
-    _lookahead = 0
+    _lookahead, _stacks = 0, False
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import fcntl
 import logging
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,8 +18,8 @@ from flexray.engine.hosts.plan import ClusterPlan, HostSpec
 
 MEMORY = ("memory", "object_store_memory")
 """The resources of a node that are bytes."""
-AUTO = "auto"
-"""Where Ray says that a cluster is: ``RAY_ADDRESS``, or one of this machine."""
+AUTO, LOCAL = "auto", "local"
+"""Where a cluster is: where ``RAY_ADDRESS`` or Ray itself says; none but one that is started on this machine."""
 HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\w:.%]+\]):(\d{1,5})", re.ASCII)
 """A name, an address or an IPv6 address in brackets, and a port."""
 
@@ -63,6 +64,29 @@ def check_address(key: str, address: Any) -> str:
         expected = "auto or HOST:PORT of the cluster's head node, as in 10.0.0.1:6379"
         raise ConfigError(f"{key}: expected {expected}, got '{address}'{client}")
     return str(address)
+
+
+def running_ray(key: str, address: Any) -> str | None:
+    """Return the address of the running cluster to join; None if Ray is to be started on this machine.
+
+    ``auto`` is the cluster of ``RAY_ADDRESS``, or else the one that ``ray start`` started or joined here; the Ray that
+    another run started for itself is never joined.
+
+    Args:
+        key: What gave the address.
+        address: ``auto``, ``local`` or ``HOST:PORT``.
+    """
+    if address == LOCAL:
+        return None
+    if address != AUTO:
+        return check_address(key, address)
+    if os.environ.get("RAY_ADDRESS"):
+        return AUTO
+    folder = os.environ.get("RAY_TMPDIR") or (sys.platform == "linux" and os.environ.get("TMPDIR")) or "/tmp"  # noqa: S108
+    try:
+        return Path(folder, "ray", "ray_current_cluster").read_text(encoding="utf-8").strip() or None
+    except OSError:
+        return None
 
 
 def check_nodes(plan: ClusterPlan, nodes: Sequence[Node]) -> None:

@@ -7,7 +7,7 @@ Shapes: b = samples of a batch, v = number of server parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -22,7 +22,9 @@ from flexray.data.batches import Batch, BatchStream
 from flexray.engine.parties.last_sent import LastSent
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi
+from flexray.engine.parties.rehearsal import stacks
 from flexray.engine.parties.spec import ParticipantSpec, Shared, peak_memory_mb
+from flexray.engine.parties.stack import Stack
 from flexray.engine.parties.state import fitting, under, with_more
 
 HEAD, SENT, LAST = "head.", "sent", "last_sent"
@@ -57,20 +59,30 @@ class PartyGroup:
         self._sent: dict[int, FloatArray] = {}
         self._last: dict[int, LastSent] = {}  # of the parties (0-based, of all) that may miss rounds
         self._absent: frozenset[int] = frozenset()
+        self._stacks: list[Stack] = []
+        self._alone = self.parties
 
     def widths(self) -> tuple[int, ...]:
         """Return the embedding width of every party."""
         return tuple(party.width for party in self.parties)
 
-    def connect(self, widths: Sequence[int]) -> None:
+    def connect(self, widths: Sequence[int]) -> int:
         """Build the frozen copy of the server's model, given the embedding widths of all K parties.
 
         Parties without labels have no use for it.
+
+        Returns:
+            The number of parties that share operations with others.
         """
         if self._knows_labels:
             head = self._compute.place(self._shared.build_head(widths)).requires_grad_(False)
             self._head_v = as_one_vector(list(head.parameters()))
             self._fusion = Fusion(head, widths)
+        fusion = self._fusion if self._knows_labels else None
+        self._stacks = stacks(self.parties, fusion, widths, self._labels, self._shared)
+        stacked = {number for stack in self._stacks for number in stack.numbers}
+        self._alone = [party for party in self.parties if party.index - 1 not in stacked]
+        return sum(len(stack.numbers) for stack in self._stacks if len(stack.numbers) > 1)
 
     def keep_first(self) -> None:
         """Store first embeddings of all training samples of parties that may miss rounds; change no model."""
@@ -84,9 +96,10 @@ class PartyGroup:
         """Return the embeddings of batch ``index``, the last ones of parties (0-based, of all) that are ``absent``."""
         batch = self._batches.batch(index)
         self._begin(batch, absent)
-        for party in self._present():
+        for party in self._present(self.parties):
             party.look_ahead(self._batches, index)
-        self._blocks = tuple(self._block(party, batch, index) for party in self.parties)
+        fresh = {number: block for stack in self._stacks for number, block in stack.embed(batch, index).items()}
+        self._blocks = tuple(self._block(party, batch, index, fresh) for party in self.parties)
         self._sent = dict(enumerate(self._blocks))
         return GroupReply(self._blocks)
 
@@ -95,17 +108,16 @@ class PartyGroup:
             self._labels_b = self._labels.index_select(0, self._compute.put(torch.from_numpy(batch.ids_b)))
         self._absent = frozenset(absent)
 
-    def _present(self) -> list[Party]:
-        return [party for party in self.parties if party.index - 1 not in self._absent]
+    def _present(self, parties: Sequence[Party]) -> list[Party]:
+        return [party for party in parties if party.index - 1 not in self._absent]
 
-    def _block(self, party: Party, batch: Batch, index: int) -> FloatArray:
-        last = self._last.get(party.index - 1)
-        if last is None:
-            return party.embed(batch, index)
-        if party.index - 1 in self._absent:
-            return last.of(batch.ids_b)
-        block_bo = party.embed(batch, index)
-        last.note(batch.ids_b, block_bo)
+    def _block(self, party: Party, batch: Batch, index: int, fresh: Mapping[int, FloatArray]) -> FloatArray:
+        number = party.index - 1
+        if number in self._absent:
+            return self._last[number].of(batch.ids_b)
+        block_bo = fresh[number] if number in fresh else party.embed(batch, index)
+        if number in self._last:
+            self._last[number].note(batch.ids_b, block_bo)
         return block_bo
 
     def train(
@@ -136,6 +148,7 @@ class PartyGroup:
         down_bytes = server.state_v.nbytes + sum(block_bytes)
         return self._round(
             index, orders, absent_next,
+            lambda stack, own: stack.train(phi, self._labels_b, own),
             lambda party, order: party.train(phi, self._labels_b, order, index), [down_bytes] * len(blocks),
         )  # fmt: skip
 
@@ -146,6 +159,7 @@ class PartyGroup:
         grads = gradients.blocks
         return self._round(
             index, orders, absent_next,
+            lambda stack, own: stack.follow(grads, own),
             lambda party, order: party.follow(grads[party.index - 1], order, index, "round"),
             [grad_bo.nbytes for grad_bo in grads],
         )  # fmt: skip
@@ -155,19 +169,25 @@ class PartyGroup:
         index: int,
         orders: Sequence[Order],
         absent_next: Sequence[int] | None,
-        iterate: Callable[[Party, Order], Report],
+        together: Callable[[Stack, Mapping[int, Order]], Mapping[int, Report]],
+        alone: Callable[[Party, Order], Report],
         down_bytes: Sequence[int],
     ) -> GroupReply:
         """Run the local iterations of the parties that are there, and embed the next batch unless that is None."""
         self._sent = {}
-        reports = []
-        for party, order, block_bo in zip(self.parties, orders, self._blocks, strict=True):
-            k = party.index - 1
-            if k in self._absent:
-                reports.append(Report(0, 1.0))
-                continue
-            report, up_bytes = iterate(party, order), self._shared.block_bytes(k, block_bo)
-            reports.append(report._replace(up_bytes=up_bytes, down_bytes=down_bytes[k]))
+        numbers = [party.index - 1 for party in self.parties]
+        own = {k: order for k, order in zip(numbers, orders, strict=True) if k not in self._absent}
+        if any(order.pace for order in orders):
+            found = {party.index - 1: alone(party, own[party.index - 1]) for party in self._present(self.parties)}
+        else:
+            found = {k: report for stack in self._stacks for k, report in together(stack, own).items()}
+            found |= {party.index - 1: alone(party, own[party.index - 1]) for party in self._present(self._alone)}
+        reports = [
+            found[k]._replace(up_bytes=self._shared.block_bytes(k, block_bo), down_bytes=down_bytes[k])
+            if k in found
+            else Report(0, 1.0)
+            for k, block_bo in zip(numbers, self._blocks, strict=True)
+        ]
         blocks = () if absent_next is None else self.embed(index + 1, absent_next).blocks
         return GroupReply(blocks, tuple(reports))
 
@@ -247,7 +267,9 @@ class PartyGroup:
         self._begin(batch, absent)
         for place in range(len(self.parties)):
             self._check_sent(place, batch)
-        for party in self._present():
+        for stack in self._stacks:
+            stack.take(batch)
+        for party in self._present(self._alone):
             party.take(batch)
         self._blocks = tuple(self._sent[place] for place in range(len(self.parties)))
         return GroupReply(self._blocks)

@@ -5,6 +5,7 @@ Shapes: b = samples of a batch, n = samples of a split, o = the party's embeddin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 from typing import Any, Literal
 
@@ -15,9 +16,9 @@ from torch import Tensor, nn
 from flexray.core.errors import ConfigError, DataError, ParticipantError, blame
 from flexray.core.messages import FloatArray, Order, Report, Saved, State
 from flexray.data.ahead import ReadsAhead, expect
-from flexray.data.base import SPLITS, IdArray, Split
+from flexray.data.base import SPLITS, Features, IdArray, Split
 from flexray.data.batches import Batch, BatchStream
-from flexray.engine.parties.devices import seed_torch
+from flexray.engine.parties.devices import ON_CPU, seed_torch
 from flexray.engine.parties.pace import paced
 from flexray.engine.parties.phi import Phi
 from flexray.engine.parties.spec import ParticipantSpec, Shared, check_model
@@ -51,7 +52,7 @@ class Party:
         self._seed, self._dtype = shared.seed, shared.torch_dtype
         with blame(self.name, "loading its data"):
             self._features = shared.dataset.features(spec.index - 1, shared.torch_dtype)
-            self._check_sizes(shared)
+            check_sizes(self.name, self._features, shared.outline.sizes)
         self._reads_ahead = isinstance(self._features["train"], ReadsAhead)  # asked once: protocols are slow
         shape = self._features["train"].sample_shape
         with blame(self.name, "construction"):
@@ -74,16 +75,9 @@ class Party:
         self.width = self._probe(spec, shared)
         self._trains = not spec.frozen
         self.model.train(self._trains)
-        self._trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
+        self.trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
         self._batch: Inputs = ()
         self._sent: Tensor | None = None
-
-    def _check_sizes(self, shared: Shared) -> None:
-        for split in SPLITS:
-            expected = shared.outline.sizes[split]
-            found = len(self._features[split]) if split in self._features else 0
-            if found != expected:
-                raise DataError(f"party '{self.name}': {split} has {found} rows, expected {expected}")
 
     def _probe(self, spec: ParticipantSpec, shared: Shared) -> int:
         """Return the embedding width, from a forward pass on two samples; also see what the pass changes."""
@@ -149,17 +143,26 @@ class Party:
             self._batch = self._load("train", batch)
             embedding_bo = self._forward(self._batch)
             self._sent = embedding_bo if self._is_pure else None
-            return self._wire.send(embedding_bo.detach().cpu().numpy(), self._seed, self.index, index)
+            return self.sends(embedding_bo.detach().cpu().numpy(), index)
+
+    def sends(self, block_bo: FloatArray, index: int) -> FloatArray:
+        """Return what is sent of the embeddings of batch ``index``."""
+        return self._wire.send(block_bo, self._seed, self.index, index)
+
+    @property
+    def computes_plainly(self) -> bool:
+        """Whether it trains on the CPU, and its embeddings depend on nothing but features and parameters."""
+        return self._is_pure and self._trains and self._compute == ON_CPU
 
     def train(self, phi: Phi, labels_b: Tensor, order: Order, index: int) -> Report:
         """Run the local iterations of a round on the batch that was embedded last."""
         with blame(self.name, f"round {index + 1}"):
             seed_torch(self._seed, self.index, "train", index)
             predict = self._compute.forward(phi.predictor(self.index - 1))
-            return self._run(self._trainer.down(lambda: predict(self._embedding()), labels_b), order)
+            return self._run(self.trainer.down(lambda: predict(self._embedding()), labels_b), order)
 
     def _run(self, gradients: Gradients, order: Order) -> Report:
-        run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
+        run = self.trainer.run if order.pace is None else paced(self.trainer, order.pace)
         return run(gradients, order)
 
     def _embedding(self) -> Tensor:
@@ -176,7 +179,7 @@ class Party:
         grad = self._compute.tensor(np.array(grad_bo))
         with blame(self.name, f"{kind} {index + 1}"):
             seed_torch(self._seed, self.index, "embed", index)  # the same dropout as the embeddings that were sent
-            return self._run(self._trainer.along(self._embedding, grad), order)._replace(loss=None)
+            return self._run(self.trainer.along(self._embedding, grad), order)._replace(loss=None)
 
     def embed_split(
         self, split: Split, chunk: int, mode: Literal["train", "eval"] = "eval", as_sent: bool = False
@@ -220,16 +223,25 @@ class Party:
 
     def save(self) -> Saved:
         """Return all state that outlives a round, and what the features were fitted to."""
-        return with_more(save(self.model, self._trainer, self.name), self._fitted())
+        return with_more(save(self.model, self.trainer, self.name), self._fitted())
 
     def load(self, saved: Saved) -> None:
         """Go on from what :meth:`save` returned."""
         self._sent = None
-        load(saved, self.model, self._trainer, self.name)
+        load(saved, self.model, self.trainer, self.name)
 
-    def take(self, batch: Batch) -> None:
-        """Load a batch whose embeddings a snapshot has."""
+    def take(self, batch: Batch) -> Tensor:
+        """Load a batch and return the first of its tensors; it is embedded elsewhere."""
         self._batch, self._sent = self._load("train", batch), None
+        return self._batch[0]
+
+
+def check_sizes(party: str, features: Mapping[Split, Features], sizes: Mapping[Split, int]) -> None:
+    """Refuse features of a party that have more or fewer rows than the outline says."""
+    for split in SPLITS:
+        found = len(features[split]) if split in features else 0
+        if found != sizes[split]:
+            raise DataError(f"party '{party}': {split} has {found} rows, expected {sizes[split]}")
 
 
 def chunks(ids_n: IdArray, size: int) -> list[IdArray]:

@@ -70,13 +70,47 @@ class Phi:
         return predict
 
     def _folded(self, first: nn.Linear, sent_bo: Tensor, weight_oc: Tensor) -> Predictor:
-        if self._sum_bc is None:
-            self._sum_bc = functional.linear(self._all, first.weight, first.bias)
-        others_bc = torch.addmm(self._sum_bc, sent_bo, weight_oc, alpha=-1)
+        others_bc = torch.addmm(self._sum_of(first), sent_bo, weight_oc, alpha=-1)
         rest = self._fusion.rest
         if rest is None:
             return lambda own_bo: torch.addmm(others_bc, own_bo, weight_oc)
         return lambda own_bo: rest(torch.addmm(others_bc, own_bo, weight_oc))
+
+    def _sum_of(self, first: nn.Linear) -> Tensor:
+        if self._sum_bc is None:
+            self._sum_bc = functional.linear(self._all, first.weight, first.bias)
+        return self._sum_bc
+
+    def stacked(self, parties: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Return what the first layer makes of all but each party's embedding [m, b, c], and its weights [m, c, o].
+
+        Args:
+            parties: Parties (0-based) of equal width; the head begins with a linear layer.
+        """
+        first = self._fusion.first
+        if first is None:
+            raise ValueError("the head does not begin with a linear layer")
+        spans = [self._fusion.spans[party] for party in parties]
+        sent_mbo, weight_mco = _cut(self._all, spans), _cut(first.weight, spans)
+        sum_bc = self._sum_of(first)
+        sum_mbc = sum_bc.expand(len(parties), *sum_bc.shape)
+        return add_products(sum_mbc, sent_mbo, weight_mco.transpose(1, 2), alpha=-1), weight_mco
+
+
+def add_products(added_mbo: Tensor, x_mbi: Tensor, weight_mio: Tensor, alpha: float = 1) -> Tensor:
+    """Return ``added + alpha x weight`` of m networks, with the bits of ``torch.addmm`` for each."""
+    if weight_mio.shape[2] == 1:  # alone, torch takes such a product for one with a vector
+        each = zip(added_mbo, x_mbi, weight_mio, strict=True)
+        return torch.stack([torch.addmm(added, x, weight, alpha=alpha) for added, x, weight in each])
+    return torch.baddbmm(added_mbo, x_mbi, weight_mio, alpha=alpha)
+
+
+def _cut(wide: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
+    """Return columns of [n, wide] as [m, n, o]: without a copy where the m spans follow each other."""
+    (start, end), width = (spans[0][0], spans[-1][1]), spans[0][1] - spans[0][0]
+    if all(span == (start + k * width, start + (k + 1) * width) for k, span in enumerate(spans)):
+        return wide[:, start:end].view(len(wide), len(spans), width).transpose(0, 1)
+    return torch.stack([wide[:, a:b] for a, b in spans])
 
 
 def split_linear(head: nn.Module) -> tuple[nn.Linear | None, nn.Module | None]:
@@ -87,7 +121,7 @@ def split_linear(head: nn.Module) -> tuple[nn.Linear | None, nn.Module | None]:
     """
     if _is_plain_linear(head):
         return head, None
-    if isinstance(head, nn.Sequential) and _is_plain(head, nn.Sequential) and len(head):
+    if isinstance(head, nn.Sequential) and is_plain(head, nn.Sequential) and len(head):
         first = head[0]
         if _is_plain_linear(first):
             return first, nn.Sequential(*list(head)[1:]) if len(head) > 1 else None  # head[1:] would call a subclass
@@ -96,9 +130,10 @@ def split_linear(head: nn.Module) -> tuple[nn.Linear | None, nn.Module | None]:
 
 def _is_plain_linear(module: nn.Module) -> TypeGuard[nn.Linear]:
     has_own = {"weight", "bias"} <= module._parameters.keys()
-    return has_own and isinstance(module, nn.Linear) and _is_plain(module, nn.Linear)
+    return has_own and isinstance(module, nn.Linear) and is_plain(module, nn.Linear)
 
 
-def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
+def is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a module's forward pass is that of ``kind``, without hooks."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
     return type(module).forward is kind.forward and "forward" not in module.__dict__ and not any(hooks)

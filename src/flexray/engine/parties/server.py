@@ -29,8 +29,9 @@ from flexray.core.messages import (
 )
 from flexray.data.base import Split
 from flexray.data.batches import BatchStream
-from flexray.engine.parties.devices import seed_torch
+from flexray.engine.parties.devices import ON_CPU, seed_torch
 from flexray.engine.parties.pace import paced
+from flexray.engine.parties.rehearsal import lone_learner
 from flexray.engine.parties.spec import Shared, check_model
 from flexray.engine.parties.state import digest, fitting, get_state, load, save, set_state, with_more
 from flexray.engine.parties.trainer import Trainer, trainable
@@ -63,6 +64,9 @@ class Server:
         spec = shared.server
         self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
         self._table = _Table()
+        self._learner = None
+        if self._compute == ON_CPU and not shared.predicts:
+            self._learner = lone_learner(self.head, self._trainer, sum(widths), self._labels["train"], shared)
 
     def _probe(self, width: int) -> None:
         with blame(SERVER, "a first forward pass"), torch.no_grad():
@@ -95,6 +99,8 @@ class Server:
         labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
+            if self._learner is not None and order.pace is None:
+                return self._reply(self._learner(embeddings_bo, labels_b, order))
             run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
             report = run(self._trainer.down(lambda: self._forward(embeddings_bo), labels_b), order)
             return self._reply(self._with_loss(report, embeddings_bo, labels_b))

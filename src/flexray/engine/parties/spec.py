@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from flexray.data.outlines import check_classes, load_labels
 from flexray.engine.parties.devices import ON_CPU, Compute, seed_torch
 from flexray.models import ModuleFactory, build_module
 from flexray.optimizers import LocalOptimizer
+
+Stacking = Literal["exact", "always", "off"]
+STACKING = get_args(Stacking)
 
 log = logging.getLogger("flexray")
 
@@ -72,6 +75,8 @@ class Shared:
             respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
         may_miss: The parties (0-based) that may miss rounds; their last embedding of every sample is stored.
         predicts: A saved model predicts; splits may lack labels.
+        stack: Let parties of one process share operations: ``exact``: where all bits stay the same; ``always``: where
+            they may differ; ``off``.
     """
 
     dataset: Dataset
@@ -88,6 +93,7 @@ class Shared:
     labels_at: LabelsAt = "all"
     may_miss: frozenset[int] = frozenset()
     predicts: bool = False
+    stack: Stacking = "exact"
 
     @property
     def torch_dtype(self) -> torch.dtype:

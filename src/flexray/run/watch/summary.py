@@ -39,11 +39,13 @@ class SummaryObserver(Observer):
         self._last_eval: EvalRecord | None = None
         self.ended: Ended | None = None
         self.first_s = 0.0
+        self._stacked = 0
 
     @override
     def on(self, record: Record) -> None:
         if isinstance(record, Started):
             self.first_s = self.first_s or time.perf_counter()
+            self._stacked = record.stacked
         elif isinstance(record, RoundRecord):
             for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
                 self._up[k] += up
@@ -125,7 +127,10 @@ class SummaryObserver(Observer):
     def _cluster(self) -> dict[str, Any]:
         plan = self._job.cluster
         hosts = [host.name for host in plan.hosts]
-        return {"kind": plan.kind, "hosts": hosts, "party_threads": plan.threads, "machine_cpus": os.cpu_count()}
+        return {
+            "kind": plan.kind, "hosts": hosts, "party_threads": plan.threads, "machine_cpus": os.cpu_count(),
+            "stack": self._job.experiment.shared.stack, "stacked_parties": self._stacked,
+        }  # fmt: skip
 
 
 def _trace(speeds: Speeds) -> dict[str, Any] | None:
@@ -153,11 +158,23 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 def summary_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the closing table of one run."""
-    unit = summary["time_unit"]
-    table = Table(title=f"{summary['algo']} on {summary['dataset']}: {summary['status']}", show_header=False)
+    table = Table(title=summary_title(summary), show_header=False)
     table.add_column()
     table.add_column(justify="right", overflow="fold")
-    rows = [
+    for name, value in summary_rows(summary, folder):
+        table.add_row(name, value)
+    return table
+
+
+def summary_title(summary: dict[str, Any]) -> str:
+    """Return a run's algorithm, dataset and status."""
+    return f"{summary['algo']} on {summary['dataset']}: {summary['status']}"
+
+
+def summary_rows(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
+    """Return what the closing table says: names, with units, and values."""
+    unit = summary["time_unit"]
+    return [
         ("data", summary["data_source"]),
         ("parties", str(summary["num_parties"])),
         ("rounds", f"{summary['rounds']:,}"),
@@ -170,9 +187,6 @@ def summary_table(summary: dict[str, Any], folder: Path) -> Table:
         *_memory_rows(summary),
         ("run folder", str(folder)),
     ]
-    for name, value in rows:
-        table.add_row(name, value)
-    return table
 
 
 def _final_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

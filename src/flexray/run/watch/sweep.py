@@ -28,7 +28,7 @@ from flexray.report.runs import COMPLETED, Run
 from flexray.report.statistics import evaluations_apart, reading, spread, with_deviation
 from flexray.report.tables import goal
 from flexray.run.watch.base import Observer
-from flexray.run.watch.terminal import progress_columns
+from flexray.run.watch.terminal import progress_columns, shows_bars
 
 ALMOST = 0.999
 """Part of a job that is done with its last round; a job counts when it has ended."""
@@ -56,7 +56,7 @@ class SweepProgress(Observer):
         console = console or Console()
         self.bars: Progress | None = None
         self._task: TaskID | None = None
-        if console.is_terminal:
+        if shows_bars(console):
             self.bars = Progress(*progress_columns(), console=console)
             self._task = self.bars.add_task("sweep", total=total, now="jobs")
             self.bars.start()
@@ -68,13 +68,17 @@ class SweepProgress(Observer):
         elif isinstance(record, RoundRecord) and self._rounds:
             self._show(self._done + min(record.round / self._rounds, ALMOST))
 
-    def job_ended(self) -> None:
-        """Count a job, also one that failed but none that was interrupted, and say how long the others will take."""
+    def job_ended(self, took_s: float | None = None) -> None:
+        """Count a job, also one that failed but none that was interrupted, and say how long the others will take.
+
+        Args:
+            took_s: Seconds that it took; None: all since the one before ended.
+        """
         self._done += 1
         self._rounds = None
         self._show(self._done)
         if self.bars is None:
-            took_s, self._job_s = self._now() - self._job_s, self._now()
+            took_s, self._job_s = self._now() - self._job_s if took_s is None else took_s, self._now()
             place = f"{self._done}" if self._total is None else f"{self._done} of {self._total}"
             rest = "" if self._done == self._total else left(self._done, self._total, self._now() - self._started_s)
             log.info("job %s: %.1f s%s", place, took_s, rest)

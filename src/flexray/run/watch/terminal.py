@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
@@ -101,9 +102,9 @@ class ProgressObserver(Observer):
     def _start(self, record: Started) -> None:
         self._by_time = record.rounds is None
         total = self._total = self._max_time if self._by_time else record.rounds
-        if not self._console.is_terminal:
+        if not shows_bars(self._console):
             unit = f"{total:g} {self._unit}" if self._by_time else f"{total} rounds"
-            log.info("training for %s, %d rounds an epoch", unit, record.rounds_per_epoch)
+            log.info("training for %s, %d rounds an epoch%s", unit, record.rounds_per_epoch, _stacked(record))
             return
         self._progress = self._shared or Progress(*progress_columns(), console=self._console)
         self._task = self._progress.add_task(self._unit if self._by_time else "round", total=total, now="")
@@ -147,6 +148,11 @@ def _spread(record: RoundRecord) -> str:
     return f"  tau {min(active)}..{max(active)}{absent}" if active else f"  tau 0{absent}"
 
 
+def shows_bars(console: Console) -> bool:
+    """Whether bars can be shown: on a terminal, and in Jupyter with its widgets."""
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
+
+
 def progress_columns() -> tuple[ProgressColumn, ...]:
     """Return the columns of a bar: name, bar, steps done of all, figures, time left."""
     return (
@@ -174,7 +180,7 @@ def setup_progress(
         now: Returns seconds.
     """
     console, last_s = console or Console(), now()
-    bars = (shared or Progress(*progress_columns(), console=console)) if console.is_terminal else None
+    bars = (shared or Progress(*progress_columns(), console=console)) if shows_bars(console) else None
     task = bars.add_task("starting processes", total=total, now="") if bars else None
 
     def show(started: int) -> None:
@@ -205,3 +211,7 @@ def announce_end(record: Ended) -> None:
             what, place = f"grew to {where.loss:.3g}, more than a million times the first,", ""
         said = "diverged: the loss %s in round %d at %s%s; a lower lr may help"
         log.error(said, what, where.round, where.participant, place)
+
+
+def _stacked(record: Started) -> str:
+    return f"; {record.stacked} of {len(record.names) - 1} parties are stacked" if record.stacked else ""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import ray
-from ray.exceptions import AuthenticationError, RayError
+from ray.exceptions import RayError
 from ray.util.metrics import Counter, Gauge
 from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -26,11 +26,9 @@ from flexray.engine.driver.seam import WatchSetup, unwatched
 from flexray.engine.driver.snapshots import Saves, detached
 from flexray.engine.hosts.plan import ClusterPlan, HostSpec
 from flexray.engine.hosts.ray.actors import DriverActor, HostActor, came_back, unwrap
-from flexray.engine.hosts.ray.environment import batch_scheduling, environment, worker_path
-from flexray.engine.hosts.ray.home import TemporaryHome
-from flexray.engine.hosts.ray.joining import cannot_use, check_joinable
+from flexray.engine.hosts.ray.connection import Connection
 from flexray.engine.hosts.ray.nodes import alive_nodes, check_plan, reserve
-from flexray.engine.hosts.resources import MachineLock, check_memory, check_total
+from flexray.engine.hosts.resources import check_memory, check_total
 
 SETUP_TIMEOUT_S = 300.0
 """Longest time until another process has started, then until the first record, for which data is read."""
@@ -40,17 +38,6 @@ NODE_CHECK_S = 2.0
 """How often to see whether a node is gone while processes start again; Ray itself takes longer to notice."""
 REPLY_TIMEOUT_S = 5.0
 """How soon an idle process answers; one that does not is replaced."""
-LOCAL_RAY = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",  # the run is what the user waits for
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of calls whose results nobody reads any more after a process was lost
-    "RAY_event_stats": "0",  # bookkeeping of every call that nobody reads here
-    "RAY_enable_timeline": "0",  # the same
-    "RAY_enable_metrics_collection": "0",  # of every call, too; set it to 1 to read a local Ray's endpoint
-}
-
-QUIET = ("ray._private.authentication.authentication_token_setup",)
-"""Loggers that only say that the default is in force: token authentication stays on."""
 
 log = logging.getLogger("flexray")
 
@@ -72,8 +59,7 @@ class RayCluster:
         self.watch_setup: WatchSetup = unwatched
         self._bundles: list[dict[str, float]] = []
         self._nodes = frozenset[str]()
-        self._machine = MachineLock()
-        self._home: TemporaryHome | None = None
+        self._connection = Connection()
         self._instruments: dict[str, Any] = {}
 
     def run(
@@ -99,7 +85,7 @@ class RayCluster:
             flexray.core.errors.LostProcessError: A process died, or nothing happened for too long.
         """
         if plan.kind != "ray":
-            if self._home is None:  # later, processes of this Ray count as well
+            if not self._connection.is_own:  # later, processes of this Ray count as well
                 self._free_bytes = available_bytes()
             check_memory(plan, self._free_bytes)
         self.connect(plan)
@@ -173,13 +159,8 @@ class RayCluster:
     def close(self) -> None:
         """Leave the cluster; one that this process started ends."""
         self._drop_hosts()
-        if self._plan is not None:
-            ray.shutdown()
-            self._plan, self._instruments = None, {}
-        if self._home is not None:
-            self._home.release()
-            self._home = None
-        self._machine.release()
+        self._connection.close()
+        self._plan, self._instruments = None, {}
 
     def connect(self, plan: ClusterPlan) -> None:
         """Start or join the Ray that the plan names, and leave any other.
@@ -191,28 +172,12 @@ class RayCluster:
         if self._plan == wanted:
             return
         self.close()
-        for name in QUIET:
-            logging.getLogger(name).setLevel(logging.ERROR)
-        cpus = plan.num_cpus or os.cpu_count() or 1
         if plan.kind == "ray":
-            check_joinable(plan.address)
+            self._connection.join(plan.address)
         else:
+            cpus = plan.num_cpus or os.cpu_count() or 1
             check_total((plan.driver, *plan.hosts), {"CPU": float(cpus)}, only=("CPU",))
-            self._machine.announce()
-            log.info("starting Ray on %d CPUs", cpus)
-        common = {"log_to_driver": True, "logging_level": logging.WARNING, "configure_logging": False}
-        try:
-            if plan.kind == "ray":
-                variables = {"PYTHONPATH": worker_path(), "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
-                runtime_env = {"env_vars": variables}
-                ray.init(address=plan.address, runtime_env=runtime_env, **common)
-            else:
-                with environment(PYTHONPATH=worker_path(), **LOCAL_RAY), batch_scheduling():
-                    self._home = TemporaryHome()
-                    home = self._home.path
-                    ray.init(address="local", num_cpus=cpus, include_dashboard=False, _temp_dir=home, **common)
-        except (AuthenticationError, ConnectionError, RuntimeError, ValueError) as error:
-            raise cannot_use(plan.address if plan.kind == "ray" else None, error) from error
+            self._connection.start(cpus)
         self._plan = wanted
 
     # Hosts ------------------------------------------------------------------------------------------------------

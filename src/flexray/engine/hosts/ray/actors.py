@@ -144,8 +144,8 @@ def came_back(call: Any) -> bool:
     return True
 
 
-def unwrap(error: RayError) -> FlexrayError:
-    """Return the flexray error inside a Ray error, or one that names the process that died."""
+def unwrap(error: RayError, what: str = "a host") -> FlexrayError:
+    """Return the flexray error inside a Ray error, or one that names the process that died, ``what`` if need be."""
     cause: BaseException | None = error
     while isinstance(cause, RayTaskError):
         cause = cause.cause
@@ -156,6 +156,6 @@ def unwrap(error: RayError) -> FlexrayError:
         name = re.search(r"\bname: (\S+)", reason)
         why = re.search(r"The actor is dead because ([^.]*)", reason)
         return LostProcessError(
-            name[1] if name else "a host", "its process", f"died: {why[1] if why else reason[:300]}", reason
+            name[1] if name else what, "its process", f"died: {why[1] if why else reason[:300]}", reason
         )
-    return ParticipantError("a host", "a call", f"{type(cause).__name__}: {cause}", str(error))
+    return ParticipantError(what, "a call", f"{type(cause).__name__}: {cause}", str(error))

@@ -1,0 +1,232 @@
+"""Runs what a sweep consists of: one run after another in this process, or side by side in processes of a Ray."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, open_dict, read_write
+
+from flexray.api.grid import Entry
+from flexray.api.launch import Among, check_new, launch
+from flexray.api.process import run_log
+from flexray.cluster.warm import CURRENT, Cluster
+from flexray.config.compose import as_json, borrowed_hydra, compose_all, typed_overrides, without_hydra
+from flexray.config.explain import explained, place_of
+from flexray.config.typed import typed_value
+from flexray.core.errors import ConfigError, FlexrayError
+from flexray.core.runfolder import HYDRA_FOLDER, LOG_FILE, SUMMARY_FILE, check_files
+from flexray.run.errands import Said, away, collected, run_away
+from flexray.run.resume import AUTO, FREE, completed_summary, job_folder, record, settled
+from flexray.run.save.parcel import Parcel, pack, unpack
+
+if TYPE_CHECKING:
+    from flexray.engine.hosts.jobs import Pool
+
+log = logging.getLogger("flexray")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run of a sweep.
+
+    Args:
+        entry: Its keys.
+        config: Its configuration, Hydra's part included.
+        sweep: The sweep's folder.
+        name: The run folder's name in it.
+    """
+
+    entry: Entry
+    config: DictConfig
+    sweep: Path
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.sweep / self.name
+
+    def is_done(self) -> bool:
+        """Whether ``resume="auto"`` finds it completed."""
+        return self.config.resume == AUTO and completed_summary(self.folder, as_json(settled(self.config))) is not None
+
+    def note(self, line: str) -> None:
+        """Leave in the run folder why there is nothing else in it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with borrowed_hydra():
+            HydraConfig.instance().set_config(self.config)
+            if not (self.folder / HYDRA_FOLDER).exists():
+                record(self.folder, without_hydra(copy.deepcopy(self.config)), typed_overrides(self.config.hydra))
+        form = str(self.config.hydra.job_logging.formatters.file.format)
+        with suppress(FlexrayError), run_log(self.folder / LOG_FILE, form):
+            raise FlexrayError(line)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run on its way to another process.
+
+    Args:
+        entry: Its keys.
+        sweep: The sweep's folder at home.
+        name: The run folder's name in it.
+        base_dir: Folder that relative paths start from.
+        swept: Keys that the sweep goes through.
+        parcel: What the run folder holds at home.
+    """
+
+    entry: Entry
+    sweep: Path
+    name: str
+    base_dir: Path
+    swept: tuple[str, ...]
+    parcel: Parcel
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run on its way home.
+
+    Args:
+        error: Why it failed, if it did.
+        interrupted: Whether it ended before its end.
+        said: Warnings.
+        parcel: What its run folder holds.
+    """
+
+    error: str | None
+    interrupted: bool
+    said: Said
+    parcel: Parcel
+
+
+def plan(entries: Sequence[Entry], swept: Sequence[str], sweep: Path, away: bool, is_kept: bool) -> list[Planned]:
+    """Compose all runs, so that a mistake is found before the first begins.
+
+    Args:
+        entries: The runs.
+        swept: The keys in which they differ.
+        sweep: The sweep's folder.
+        away: Whether they run in other processes, with ``cluster=inline``.
+        is_kept: Whether the folder was named by the caller.
+
+    Raises:
+        flexray.core.errors.UserError: A key is wrong, or the folder holds runs that do not go on.
+    """
+    limits = [key for key in swept if key in FREE]
+    found, composed = [], dict[int, DictConfig]()
+    with borrowed_hydra():
+        for number, entry in enumerate(entries):
+            if id(entry.given) not in composed:
+                composed[id(entry.given)] = _compose(entry, away, is_kept)
+            config = copy.deepcopy(composed[id(entry.given)])
+            with read_write(config.hydra), open_dict(config.hydra):
+                config.seed, config.hydra.job.num, config.hydra.sweep.dir = entry.seed, number, os.fspath(sweep)
+                name = job_folder(*limits, _root_=config) if config.resume == AUTO else str(number)
+                config.hydra.runtime.output_dir = os.fspath(sweep / name)
+            found.append(Planned(entry, config, sweep, name))
+    for run in found:
+        check_files(run.folder)
+        if run.config.resume is None:
+            check_new(run.folder)
+    return found
+
+
+def _compose(entry: Entry, away: bool, is_kept: bool) -> DictConfig:
+    words = entry.words
+    value = typed_value(words, "resume")
+    if value not in (None, AUTO) or (value == AUTO and not is_kept):
+        raise ConfigError("resume: a sweep goes on with resume='auto' beside folder=...")
+    with explained():
+        config = compose_all(words)
+    if away and config.cluster.kind != "inline":
+        raise ConfigError(
+            f"cluster: runs side by side have one process each; expected inline, or none, got {config.cluster.kind}"
+        )
+    return config
+
+
+def run_here(runs: Sequence[Planned], among: Among, ended: Callable[[int, str | None], None]) -> None:
+    """Run one after another in this process, which shares the processes of a Ray among them.
+
+    Args:
+        runs: The runs.
+        among: What they share.
+        ended: Is called with number and error of each run that was not interrupted.
+    """
+    with nullcontext() if CURRENT.get() else Cluster():
+        for number, run in enumerate(runs):
+            error = None
+            try:
+                launch(run.entry.words, run.entry.given, run.folder, among=among)
+            except FlexrayError as failure:
+                error = str(failure)
+            except Exception as failure:  # noqa: BLE001 - named with its place, and the other runs go on
+                error = place_of(failure)
+                run.note(error)
+            ended(number, error)
+
+
+def run_side_by_side(
+    runs: Sequence[Planned], pool: Pool, swept: Sequence[str], ended: Callable[[int, str | None], None]
+) -> None:
+    """Run many at once, each in one process; see :func:`flexray.run.errands.run_away`.
+
+    Args:
+        runs: The runs.
+        pool: Where.
+        swept: The keys in which they differ.
+        ended: Is called with number and error of each run that was not interrupted.
+    """
+    tasks, unread = {}, (*swept, "cluster.address")
+    for number, run in enumerate(runs):
+        if run.is_done():
+            ended(number, None)
+        else:
+            tasks[number] = Task(run.entry, run.sweep, run.name, Path.cwd(), unread, pack(run.folder))
+    with closing(run_away(pool, run_task, tasks)) as results:
+        for number, result in results:
+            error = _bring_home(runs[number], tasks[number], result)
+            if isinstance(result, FlexrayError) or not result.interrupted:
+                ended(number, error)
+
+
+def run_task(task: Task) -> Outcome:
+    """Run a task in a temporary folder of this process's machine.
+
+    Raises:
+        KeyboardInterrupt: It was interrupted before its first round.
+    """
+    error, interrupted = None, False
+    with away(task.parcel, task.sweep, task.name) as place, collected() as said:
+        try:
+            launch(task.entry.words, task.entry.given, place.folder, among=Among(task.swept, None, task.base_dir))
+        except KeyboardInterrupt:
+            if not (place.folder / SUMMARY_FILE).exists():
+                raise
+            interrupted = True
+        except FlexrayError as failure:
+            ((_, error),) = place.at_home([(logging.ERROR, str(failure))], interrupted=False)
+        return Outcome(error, interrupted, place.at_home(said, interrupted), place.packed())
+
+
+def _bring_home(run: Planned, task: Task, result: Outcome | FlexrayError) -> str | None:
+    """Unpack what a run left, and return why it failed, if it did."""
+    try:
+        if isinstance(result, FlexrayError):
+            raise result
+        unpack(result.parcel, run.folder, task.parcel)
+    except FlexrayError as failure:
+        run.note(str(failure))
+        return str(failure)
+    for level, text in result.said:
+        log.log(level, "run %s: %s", run.name, text)
+    return result.error
