@@ -29,6 +29,7 @@ SHORTER = {
     "dataset=mosei": (*FEW, "dataset.standin.train=40", "dataset.standin.test=20"),
     "rounds=20": ("rounds=4",),
     "rounds=40": ("rounds=4",),
+    "rounds=60": ("rounds=4",),
     "epochs=5": ("rounds=4",),
     "flexray.report": ("--formats", "svg", "--axes", "time"),
 }
