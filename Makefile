@@ -24,7 +24,7 @@ bench: $(VENV)/installed
 	$(BIN)/python experiments/bench.py $(ARGS)
 
 docs: $(VENV)/installed
-	$(BIN)/pdoc flexray --docformat google --no-show-source -o build/docs
+	$(BIN)/python docs/render_api.py build/docs
 
 $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

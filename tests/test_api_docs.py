@@ -13,22 +13,25 @@ from helpers.typed import Typed
 
 ABSENT = ("mlflow", "wandb", "embreex", "joblib")
 """Of the optional dependencies."""
+DOCS = Path(__file__).parents[1] / "docs"
 SCRIPT = f"""
 import sys, warnings
 warnings.filterwarnings("error", category=UserWarning, module="pdoc")
 sys.modules.update(dict.fromkeys({ABSENT}))  # an import of them fails
-sys.argv[1:] = ["flexray", "--docformat", "google", "--no-show-source", "--no-search", "-o", sys.argv[1]]
-from pdoc.__main__ import cli
-cli()
+sys.path.insert(0, sys.argv[2])
+sys.argv[2:] = ["--no-search"]
+import runpy
+runpy.run_module("render_api", run_name="__main__", alter_sys=True)
 """
 
 
 @pytest.mark.slow
 def test_the_docstrings_of_the_whole_package_render(tmp_path: Path) -> None:
-    status, _, err = Typed(["-c", SCRIPT, str(tmp_path)], tmp_path).end(170)
+    status, _, err = Typed(["-c", SCRIPT, str(tmp_path), str(DOCS)], tmp_path).end(170)
     assert (status, err) == (0, ""), err[-2000:]
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text("utf-8") for path in tmp_path.rglob("*.html")}
     assert {"flexray/algorithms/theory.html", "flexray/models.html", "flexray/engine/hosts/ray.html"} <= set(pages)
+    assert re.findall(r'<section id="(\w+)">', pages["flexray.html"])[:3] == ["simulate", "sweep", "read"]
     for name, page in pages.items():
         shown = re.sub(r"<(code|pre)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
         found = re.search(r"``|:(?:class|func|meth|mod|attr):|\w::\s|^::$", shown, flags=re.MULTILINE)

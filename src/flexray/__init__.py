@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PLACES = {
-    "FlexrayError": "core.errors",
+PUBLIC = {
+    "simulate": "api.simulate",
+    "sweep": "api.sweep",
+    "read": "api.read",
+    "check": "check",
+    "cluster": "cluster",
     "Run": "api.run",
     "Sweep": "api.sweep",
     "UserError": "core.errors",
-    "check": "check",
-    "cluster": "cluster",
-    "read": "api.read",
-    "simulate": "api.simulate",
-    "sweep": "api.sweep",
+    "FlexrayError": "core.errors",
 }
 """The modules of the public names, which are imported when a name is used: ``import flexray`` itself imports none."""
 
@@ -39,11 +39,11 @@ if not TYPE_CHECKING:  # which knows the names from above, and no others
 
     def __getattr__(name: str) -> Any:
         """Return a public name, or a module such as ``flexray.cluster`` that may be called as its function."""
-        if name not in _PLACES:
+        if name not in PUBLIC:
             raise AttributeError(f"module 'flexray' has no attribute '{name}'")
-        module = importlib.import_module(f"flexray.{_PLACES[name]}")
-        return module if name == _PLACES[name] else getattr(module, name)
+        module = importlib.import_module(f"flexray.{PUBLIC[name]}")
+        return module if name == PUBLIC[name] else getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PLACES})
+    return sorted({*globals(), *PUBLIC})

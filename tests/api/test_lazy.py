@@ -38,7 +38,7 @@ def test_type_checkers_see_the_same_names_from_the_same_modules() -> None:
     imported = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     assert len(imported) == len(block.body)
     seen = {alias.asname: f"{node.module}" for node in imported for alias in node.names}
-    assert seen == {name: f"flexray.{place}" for name, place in flexray._PLACES.items()}
+    assert seen == {name: f"flexray.{place}" for name, place in flexray.PUBLIC.items()}
 
 
 @pytest.mark.parametrize("first", ["import flexray", "import flexray.check.cli", "from flexray import check"])
