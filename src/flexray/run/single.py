@@ -42,6 +42,7 @@ class Asked:
         self.folder = Path(self.hydra.runtime.output_dir)
         self.cwd = Path(self.hydra.runtime.cwd)
         self.overrides = typed_overrides(self.hydra)
+        self._is_recorded = False
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -53,7 +54,13 @@ class Asked:
         check_files(self.folder)
         settle(self.cfg)
         if not (self.folder / HYDRA_FOLDER).exists():  # that of an earlier run stays until this one begins
-            record(self.folder, self.cfg, self.overrides)
+            self.record()
+
+    def record(self, begins: bool = True) -> None:
+        """Write the folder's record, unless that was done; ``begins`` as in :func:`flexray.run.resume.record`."""
+        if not self._is_recorded:
+            record(self.folder, self.cfg, self.overrides, begins)
+        self._is_recorded = True
 
     def completed(self) -> dict[str, Any] | None:
         """Return the summary of this very job if ``resume=auto`` finds it completed."""
@@ -142,7 +149,7 @@ class SingleRun:
         events = event_files(folder)
         trackers = chosen_trackers(asked.config, job, folder, asked.cwd)  # first: may be refused
         (folder / CONFIGURATION_FILE).unlink(missing_ok=True)  # from now on the summary is not that of the run
-        record(folder, asked.cfg, asked.overrides, begins=not self.resumes)
+        asked.record(begins=not self.resumes)
         if not goes_on:
             discard(folder, events)
         return [
