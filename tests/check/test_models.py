@@ -215,7 +215,7 @@ FAULTS: list[tuple[type[nn.Module], dict[str, Any], str]] = [
     (
         EditsItsArgument,
         {"shift": np.arange(3.0)},
-        "in another process: ValueError: output array is read-only",
+        "in processes of their own: ValueError: output array is read-only",
     ),
     (Raises, {}, "IndexError: too many indices for tensor of dimension 2 in a first forward pass (FILE, line "),
 ]

@@ -27,6 +27,12 @@ def read(folder: str | os.PathLike[str], trust: bool = False, **objects: Any) ->
 
     Raises:
         UserError: There is no run, or a file of it is a link or the like.
+
+    Example:
+        >>> import flexray
+        >>> run = flexray.simulate("dataset=digits", rounds=2, cluster="inline", progress=False)
+        >>> flexray.read(run.folder)
+        <Run flex on digits: completed, 2 rounds, test_top1 0...>
     """
     place = Path(os.path.realpath(Path(folder).expanduser()))
     try:

@@ -192,7 +192,7 @@ def _repeats(checks: Checks, role: Role, first: nn.Module) -> None:
     if checks.broke(TRAINS):
         return
     mend = "pickle has to take its arguments; copy arrays to edit them"
-    with checks.promise("trains with the same numbers in another process", mend):
+    with checks.promise("trains with the same numbers in processes of their own", mend):
         found = checks.elsewhere(_numbers, trial)
         same(found, expected, f"{first_difference(found, expected)} differ", ELSEWHERE)
     with checks.promise("goes on from a checkpoint with the same numbers"):
@@ -204,7 +204,7 @@ def _repeats(checks: Checks, role: Role, first: nn.Module) -> None:
 
 
 def _numbers(trial: Trial) -> Numbers:
-    return numbers(trial.run())
+    return numbers(trial.run(apart=True))
 
 
 def _forgotten(role: Role, model: nn.Module) -> list[Cause]:

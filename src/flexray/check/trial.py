@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -19,9 +20,10 @@ from flexray.core.speeds import FixedSpeeds
 from flexray.data.base import Dataset
 from flexray.engine.driver.experiment import Experiment, LearningRateDecay, Limits, Target
 from flexray.engine.driver.make import make_driver
-from flexray.engine.driver.seam import Placement
+from flexray.engine.driver.seam import Host, Placement, Runtime, T
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.engine.hosts.ray.travel import travelled
 from flexray.engine.parties.spec import ParticipantSpec, Shared
 from flexray.models import Linear, ModuleFactory
 from flexray.optimizers import LocalSGD
@@ -81,12 +83,20 @@ class Trial:
             (LearningRateDecay(),) * count, Limits(rounds=ROUNDS), Target("test_loss"),
         )  # fmt: skip
 
-    def run(self, saves: bool = False, since: Snapshot | None = None) -> list[Record]:
-        """Run it, or the rest of it, and return its records."""
+    def run(self, saves: bool = False, since: Snapshot | None = None, apart: bool = False) -> list[Record]:
+        """Run it, or the rest of it, and return its records.
+
+        Args:
+            saves: Take snapshots, too.
+            since: Go on from there.
+            apart: Give every participant a host of its own, as actors are; else all share one.
+        """
         x = self.experiment()
         parties = tuple(range(len(x.parties)))
+        together = Placement((parties,), (0,), 0)
+        alone = Placement(tuple((k,) for k in parties), parties, len(parties))
         with borrowed_torch():
-            driver = make_driver(x, InProcess(), Placement((parties,), (0,), 0))
+            driver = make_driver(x, Apart(), alone) if apart else make_driver(x, InProcess(), together)
             return list(driver.run(Saves(every=SAVED_AFTER) if saves else None, since))
 
     def with_float64(self) -> Trial:
@@ -116,6 +126,25 @@ def first_difference(found: Numbers, expected: Numbers) -> str:
 def snapshot_of(records: list[Record]) -> Snapshot:
     """Return the run's first snapshot."""
     return next(record for record in records if isinstance(record, Snapshot))
+
+
+class Apart(Runtime):
+    """Hosts that share nothing: what goes between them is pickled, and arrays arrive read-only."""
+
+    def __init__(self) -> None:
+        self._hosts: defaultdict[int, Host] = defaultdict(Host)
+
+    @override
+    def create(self, host: int, kind: type, *args: Any) -> Any:
+        return self._hosts[host].create(kind, *travelled(args))
+
+    @override
+    def call(self, host: int, worker: str, method: str, *args: Any) -> Any:
+        return travelled(self._hosts[host].call(worker, method, *travelled(args)))
+
+    @override
+    def get(self, promises: Sequence[T]) -> list[T]:
+        return list(promises)
 
 
 class UnsetIsNan(TorchFunctionMode):
