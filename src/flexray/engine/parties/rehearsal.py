@@ -99,8 +99,8 @@ def agrees(stack: Stack, fusion: Fusion | None, widths: Sequence[int], labels_n:
 
 def _kernels_agree(stack: Stack, fusion: Fusion | None, shared: Shared) -> bool:
     party, many, dtype = stack.parties[0], len(stack.parties), shared.torch_dtype
+    shape = party.take(Batch(np.arange(1), 0)).shape[1:]
     for size in shared.batches().sizes:
-        shape = party.take(Batch(np.arange(size), 0)).shape[1:]
         if not layers_agree(layers_of(party.model) or [], shape, size, many, dtype):
             return False
         first = None if fusion is None else fusion.first
