@@ -45,6 +45,14 @@ class Spy:
         }
 
 
+class Fails:
+    """Fails some time after it was asked to."""
+
+    def fail(self, after_s: float) -> None:
+        time.sleep(after_s)
+        raise ParticipantError(f"after {after_s:g} s", "a call", "it broke")
+
+
 def looks(cluster: RayCluster) -> list[dict[str, object]]:
     """Look into every host of the cluster's last run."""
     runtime, hosts = RayRuntime(cluster._actors), range(len(cluster._actors))
@@ -99,6 +107,16 @@ def test_a_failing_party_is_named_and_the_next_run_works(
     assert not [a for a in ray.util.list_named_actors() if a.startswith("flexray-")]
     good = compose_job("cluster=local", *FAST)
     assert digests(on_ray(good)) == digests(run_inline(compose_job("cluster=inline", *FAST)))
+
+
+def test_of_failures_at_once_the_first_participants_is_named_and_not_the_soonest(
+    cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
+) -> None:
+    on_ray(compose_job("cluster=local", *SHARES, *FAST))
+    runtime, hosts = RayRuntime(cluster._actors), range(3)
+    runtime.get([runtime.create(host, Fails) for host in hosts])
+    with pytest.raises(ParticipantError, match=r"after 0\.5 s failed"):
+        runtime.get([remote(runtime, host, Fails).fail(0.5 - 0.25 * host) for host in hosts])
 
 
 def test_too_many_cpus_fail_at_once_and_say_what_there_is_and_cost_no_process(

@@ -86,6 +86,8 @@ class RayRuntime(Runtime):
     def get(self, promises: Sequence[T]) -> list[T]:
         try:
             return [unpack(result) for result in ray.get(list(promises))]
+        except RayTaskError:  # of the call that failed soonest; which one that is depends on the machine
+            raise unwrap(_first_failure(promises)) from None
         except RayError as error:
             raise unwrap(error) from None
 
@@ -93,6 +95,16 @@ class RayRuntime(Runtime):
     def first(self, promises: Sequence[Any], timeout_s: float | None) -> int | None:
         ready, _ = ray.wait(list(promises), num_returns=1, timeout=timeout_s)
         return list(promises).index(ready[0]) if ready else None
+
+
+def _first_failure(promises: Sequence[Any]) -> RayError:
+    """Return the failure of the first call, in the order of the promises, that failed."""
+    for promise in promises:
+        try:
+            ray.get(promise)
+        except RayError as error:
+            return error
+    raise AssertionError("no call failed")
 
 
 class DriverActor:
