@@ -8,6 +8,8 @@ import operator
 import os
 import platform
 import time
+from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -120,7 +122,7 @@ class SummaryObserver(Observer):
             **described_computes(x),
             "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
             "cluster": self._cluster(),
-            "versions": versions(),
+            "versions": dict(versions()),
         }  # fmt: skip
 
     def _cluster(self) -> dict[str, Any]:
@@ -139,7 +141,8 @@ def _trace(speeds: Speeds) -> dict[str, Any] | None:
     return {"path": speeds.source, "source": source, "machines": dict(speeds.machines)}
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Return the versions of Python and of the packages that numbers may depend on."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
