@@ -13,15 +13,14 @@ from torch import nn
 
 from flexray.algorithms.adaptive import FIRST, static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
-from flexray.algorithms.replay import ReplayRounds, ReplayTurns
-from flexray.algorithms.vafl import VAFL
+from flexray.algorithms.replay import replayed
 from flexray.config import schedule
 from flexray.config.by_participant import optional, participant, resolve
 from flexray.config.components import component, make
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import bandwidths, build_absences, wires
 from flexray.config.recording import Recording, chosen_recording
-from flexray.config.schedule import WALL, Safety
+from flexray.config.schedule import Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
 from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
@@ -286,9 +285,8 @@ def _algorithm(
 ) -> RoundAlgorithm | EventAlgorithm:
     """Return the chosen algorithm, or what repeats the rounds that a run of it recorded."""
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
-    if config["clock"]["kind"] == WALL and isinstance(algorithm, VAFL) and algorithm.server != "queue":
-        raise ConfigError(f"algo.server: clock=wall really waits; expected queue, got {shown(algorithm.server)}")
+    schedule.check_turns(algorithm, config["clock"]["kind"] == schedule.WALL)
     if recording is None:
         return algorithm
     recording.check_algorithm(algo, algorithm.takes_turns)
-    return (ReplayTurns if recording.by_turns else ReplayRounds)(algorithm.system, recording.rounds)
+    return replayed(algorithm, recording.rounds)

@@ -101,6 +101,7 @@ class SingleRun:
         """
         from flexray.run.execution import Execution
         from flexray.run.watch.base import Observers
+        from flexray.run.watch.chosen import chosen_totals
         from flexray.run.watch.summary import SummaryObserver
         from flexray.run.watch.terminal import announce_end
 
@@ -112,10 +113,12 @@ class SingleRun:
         since = self._checkpoint(job)
         for line in (*hints.unread(asked.config, job.algo, self._typed()), *hints.outside_theory(job)):
             log.info("%s", line)
-        summaries = SummaryObserver(job)
+        totals = chosen_totals(job)
+        summaries = SummaryObserver(job, totals)
         place = self.places.place_of(job, self.quiet, self.sweep.bars if self.sweep else None)
         watching = Observers(
-            lambda: [summaries, *self._observers(job, since is not None)], since.observers if since else None
+            lambda: [summaries, *([totals] if totals else []), *self._observers(job, since is not None)],
+            since.observers if since else None,
         )
         run = Execution(job, place, watching, asked.folder, asked.config)
         try:
@@ -174,7 +177,7 @@ class SingleRun:
             except UserError as error:
                 log.warning("%s; the run begins again", error)
         if found is not None:
-            check_state(found.observers, folder, len(job.experiment.parties))
+            check_state(found.observers, folder, job)
         return found
 
 

@@ -17,6 +17,7 @@ from flexray.run.watch.summary import SummaryObserver
 from flexray.run.watch.sweep import SweepProgress
 from flexray.run.watch.terminal import ProgressObserver
 from flexray.run.watch.timeline import TimelineObserver
+from flexray.run.watch.totals import KIND, TimeTotals, makes_sense
 from flexray.run.watch.tracking import TrackingObserver, make_tracker
 
 EVALUATION = {"round": int, "epoch": float, "sim_time": float, "metrics": dict[str, float]}
@@ -50,7 +51,7 @@ def usual_observers(job: Job, folder: Path, goes_on: bool, quiet: bool, sweep: S
     """Return what writes the run folder, whose files a run may go on with, and, unless ``quiet``, shows progress."""
     x = job.experiment
     observers: list[Observer] = [
-        TableObserver(folder, goes_on),
+        TableObserver(folder, goes_on, x.bounds_turns),
         TimelineObserver(folder, job.timeline_rounds, x.time_unit, goes_on),
         ModelObserver(folder),
     ]
@@ -63,14 +64,21 @@ def usual_observers(job: Job, folder: Path, goes_on: bool, quiet: bool, sweep: S
     return [*observers, sweep] if sweep else observers
 
 
-def check_state(state: ObserverState, folder: Path, parties: int) -> None:
+def chosen_totals(job: Job) -> TimeTotals | None:
+    """Return what adds up times, if the summary has any such sums."""
+    return TimeTotals(job.experiment.names) if job.experiment.bounds_turns else None
+
+
+def check_state(state: ObserverState, folder: Path, job: Job) -> None:
     """Refuse state of observers that makes no sense, or that goes beyond the files of the run folder.
 
     Raises:
         RunFolderError: It names the observer, or the file.
     """
-    for name, kind in KINDS.items():
-        if not conforms(state.get(name), kind):
+    parties, totals = len(job.experiment.parties), TimeTotals.__name__
+    kinds = {**KINDS, totals: KIND} if chosen_totals(job) else KINDS
+    for name, kind in kinds.items():
+        if not conforms(state.get(name), kind) or (name == totals and not makes_sense(state[name], parties + 1)):
             raise RunFolderError(f"the checkpoint's marks of {name} make no sense: {str(state.get(name))[:100]}")
     if any(len(state["SummaryObserver"][key]) != parties for key in ("up", "down", "absent")):
         raise RunFolderError(f"the checkpoint's marks of SummaryObserver: expected numbers of {parties} parties")

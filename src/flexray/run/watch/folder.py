@@ -23,6 +23,8 @@ ROUND_COLUMNS = (
     "round", "sim_time", "duration", "tau", "lr", "train_loss", "sent_bytes", "utilization", "party", "staleness",
     "absent",
 )  # fmt: skip
+WAITED = "waited"
+"""A further column where parties may wait for slower ones."""
 
 
 def event_files(folder: Path) -> list[Path]:
@@ -70,15 +72,17 @@ class TableObserver(Observer):
     Args:
         folder: The run folder.
         goes_on: Write on in the files that are there, from where :meth:`load` says.
+        waits: Parties may wait for slower ones: say how long they did.
     """
 
-    def __init__(self, folder: Path, goes_on: bool = False) -> None:
+    def __init__(self, folder: Path, goes_on: bool = False, waits: bool = False) -> None:
+        self._waits = waits
         self._rounds_file = open_new(folder / ROUNDS_FILE, goes_on)
         self._evals_file = open_new(folder / EVALS_FILE, goes_on)
         self._rounds = csv.writer(self._rounds_file, lineterminator="\n")
         self._evals = csv.writer(self._evals_file, lineterminator="\n")
         if not goes_on:
-            self._rounds.writerow(ROUND_COLUMNS)
+            self._rounds.writerow((*ROUND_COLUMNS, WAITED) if waits else ROUND_COLUMNS)
         self._metrics: tuple[str, ...] = ()
         self._names: tuple[str, ...] = ()
 
@@ -98,6 +102,7 @@ class TableObserver(Observer):
             "" if record.party is None else self._names[record.party],
             "" if record.staleness is None else json.dumps(record.staleness),
             "" if record.absent is None else json.dumps([self._names[k] for k in record.absent]),
+            *([record.waited_units] if self._waits else []),
         ]  # fmt: skip
 
     def _write_eval(self, record: EvalRecord) -> None:
