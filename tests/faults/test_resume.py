@@ -98,11 +98,15 @@ def test_a_run_that_was_interrupted_goes_on_exactly(
     assert_same(tmp_path / "run", expected)
 
 
-def test_waits_add_up_exactly(
+def test_waits_and_costs_add_up_exactly(
     start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
 ) -> None:
-    words = ("algo=vafl", "algo.max_ahead=1", "network.t_comm={a:0.1,b:0.7,c:3.3}")
+    words = (
+        "algo=vafl", "algo.max_ahead=1", "network.t_comm={a:0.1,b:0.7,c:3.3}", "costs.joules_per_unit=0.1",
+        "costs.joules_per_byte=1e-9", "costs.price_per_hour=1", "costs.seconds_per_unit=0.3", "costs.price_per_gb=0.1",
+    )  # fmt: skip
     expected = undisturbed(*words)
+    assert summary(expected)["energy_joules_to_target"] is not None
     interrupt_at(13, signal.SIGINT)
     assert start(tmp_path / "run", *words) == 1
     interrupt_at(0, 0)

@@ -17,6 +17,7 @@ from flexray.algorithms.replay import replayed
 from flexray.config import schedule
 from flexray.config.by_participant import optional, participant, resolve
 from flexray.config.components import component, make
+from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import bandwidths, build_absences, wires
 from flexray.config.recording import Recording, chosen_recording
@@ -24,6 +25,7 @@ from flexray.config.schedule import Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
 from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
+from flexray.core.costs import Costs
 from flexray.core.errors import ConfigError, blame, near_match
 from flexray.core.messages import LABELS_AT, SERVER, SERVER_INDEX
 from flexray.core.speeds import Speeds
@@ -58,6 +60,7 @@ class Job:
         timeline_rounds: Rounds that ``timeline.json`` shows.
         progress: Show progress.
         safety: How it is saved.
+        costs: What its time and bytes cost; None: nobody asks.
         smoothness: max(L, L_k) of each participant, for a warning where the theory's limit is exceeded.
     """
 
@@ -69,6 +72,7 @@ class Job:
     progress: bool = True
     smoothness: tuple[float, ...] | None = None
     safety: Safety = field(default_factory=Safety)
+    costs: Costs | None = None
 
 
 def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedModel | None = None) -> Job:
@@ -92,8 +96,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     seed = whole("seed", config["seed"], low=0, high=2**63 - 1)
     wall = schedule.build_wall(config)
     cluster = build_cluster(config, dataset, names, own)
-    computes = build_computes(config, cluster, len(outline.parties))
-    participants = _participants(config, names, own, computes, base_dir)
+    participants = _participants(config, names, own, build_computes(config, cluster, len(outline.parties)), base_dir)
     timeout, speeds = build_speeds(config, dataset, names, base_dir)
     recording = chosen_recording(config, names, base_dir)
     algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall), algo, recording)
@@ -123,6 +126,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         progress=config["progress"],
         smoothness=None if smoothness is None else resolve("smoothness", smoothness, names, positive),
         safety=schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir),
+        costs=build_costs(config, names, algorithm, experiment.time_unit),
     )
 
 

@@ -40,8 +40,8 @@ FREE = (
     "checkpoint.recover_every",
 )  # fmt: skip
 """Keys that may change, as no number until now depends on them."""
-SINCE = {"stack": "exact", "algo.max_ahead": None}
-"""Keys that records of older versions lack, and what they would have said."""
+SINCE = {"stack": "exact"}
+"""Keys that records of older versions lack, and what they would have said, unless that is null."""
 AUTO = "auto"
 ALIKE = ("progress", "resume", "trust")
 """Keys in which jobs of a sweep may differ and be the same job."""

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -73,10 +73,18 @@ class TableObserver(Observer):
         folder: The run folder.
         goes_on: Write on in the files that are there, from where :meth:`load` says.
         waits: Parties may wait for slower ones: say how long they did.
+        costs: Returns what the run has cost until a time, for columns of ``evals.csv``.
     """
 
-    def __init__(self, folder: Path, goes_on: bool = False, waits: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        goes_on: bool = False,
+        waits: bool = False,
+        costs: Callable[[float], Mapping[str, float]] | None = None,
+    ) -> None:
         self._waits = waits
+        self._costs = costs
         self._rounds_file = open_new(folder / ROUNDS_FILE, goes_on)
         self._evals_file = open_new(folder / EVALS_FILE, goes_on)
         self._rounds = csv.writer(self._rounds_file, lineterminator="\n")
@@ -106,10 +114,12 @@ class TableObserver(Observer):
         ]  # fmt: skip
 
     def _write_eval(self, record: EvalRecord) -> None:
+        costs = self._costs(record.sim_time) if self._costs else {}
         if not self._metrics:
             self._metrics = tuple(sorted(record.metrics))
-            self._evals.writerow(("round", "epoch", "sim_time", *self._metrics))
-        self._evals.writerow((record.round, record.epoch, record.sim_time, *(record.metrics[m] for m in self._metrics)))
+            self._evals.writerow(("round", "epoch", "sim_time", *self._metrics, *costs))
+        values = [record.metrics[m] for m in self._metrics]
+        self._evals.writerow((record.round, record.epoch, record.sim_time, *values, *costs.values()))
         self._evals_file.flush()
         self._rounds_file.flush()
 

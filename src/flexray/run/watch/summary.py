@@ -7,6 +7,7 @@ import math
 import os
 import platform
 import time
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from typing_extensions import override
 
 from flexray.config.hosts import described_computes
 from flexray.config.job import Job
+from flexray.core.costs import TITLES
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.core.runfolder import SUMMARY_FILE
 from flexray.core.speeds import Speeds
 from flexray.run.watch.base import Observer, ObserverState
-from flexray.run.watch.totals import TimeTotals
+from flexray.run.watch.totals import SumObserver
 from flexray.traces.speeds import TraceSpeeds
 
 PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
@@ -31,12 +33,12 @@ class SummaryObserver(Observer):
 
     Args:
         job: The run.
-        totals: Adds up times, where the summary has such sums.
+        sums: Have further entries of the summary.
     """
 
-    def __init__(self, job: Job, totals: TimeTotals | None = None) -> None:
+    def __init__(self, job: Job, sums: Sequence[SumObserver] = ()) -> None:
         self._job = job
-        self._totals = totals
+        self._sums = tuple(sums)
         self._names = job.experiment.names[:-1]
         self._up = [0] * len(self._names)
         self._down = [0] * len(self._names)
@@ -119,7 +121,7 @@ class SummaryObserver(Observer):
             "time_to_target": reached.sim_time if reached else None,
             "rounds_to_target": reached.round if reached else None,
             "bytes_to_target": self._reached_bytes if reached else None,
-            **self._sums(),
+            **self._totals(),
             "model_digest": ended.digests,
             **described_computes(x),
             "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
@@ -127,14 +129,14 @@ class SummaryObserver(Observer):
             "versions": versions(),
         }
 
-    def _sums(self) -> dict[str, Any]:
+    def _totals(self) -> dict[str, Any]:
         """Return what was added up over the run."""
         x, sent = self._job.experiment, zip(self._names, self._up, self._down, strict=True)
         return {
             "sent_bytes": sum(self._up) + sum(self._down),
             "bytes_by_party": {name: {"up": up, "down": down} for name, up, down in sent},
             "absent_rounds": None if x.absences is None else dict(zip(self._names, self._absent, strict=True)),
-            **({"waited": self._totals.waited} if self._totals and x.bounds_turns else {}),
+            **{name: value for observer in self._sums for name, value in observer.summary().items()},
         }
 
     def _cluster(self) -> dict[str, Any]:
@@ -197,6 +199,7 @@ def summary_rows(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]
         *_absence_rows(summary),
         *_waiting_rows(summary),
         ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
+        *_cost_rows(summary),
         ("wall time (s), of it set-up", f"{summary['wall_s']:.1f}, {summary['setup_s']:.1f}"),
         *_memory_rows(summary),
         ("run folder", str(folder)),
@@ -238,6 +241,15 @@ def _waiting_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if len(waited) > 4:
         shown = [f"{min(waited.values()):,.6g} to {max(waited.values()):,.6g} a party"]
     return [(f"waited for slower parties ({summary['time_unit']})", ", ".join(shown))]
+
+
+def _cost_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield energy and price, where they are asked for: until the target, if there is one, and until the end."""
+    for key, name in TITLES.items():
+        if key in summary:
+            reached = summary[f"{key}_to_target"]
+            shown = [] if summary["target"] is None else ["--" if reached is None else f"{reached:,.6g}"]
+            yield f"{name}{', to target' if shown else ''}", ", ".join([f"{summary[key]:,.6g}", *shown])
 
 
 def _target_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
