@@ -230,6 +230,11 @@ class EventAlgorithm(Algorithm, ABC):
     """An algorithm in which parties take turns, each at its own pace."""
 
     takes_turns = True
+    max_ahead: int | None = None
+    """How many turns a party may be ahead of the slowest one before it waits; None: it never waits.
+
+    The party has taken ``n`` turns, the slowest ``m``: it begins its next one when ``n - m <= max_ahead``.
+    """
 
     @abstractmethod
     def plan(self, party: int, now: Moment) -> Plan:

@@ -10,19 +10,20 @@ from typing import Any, Literal, cast
 
 from flexray.algorithms.adaptive import FIRST, static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
-from flexray.algorithms.replay import ReplayRounds, ReplayTurns
-from flexray.algorithms.vafl import VAFL
+from flexray.algorithms.replay import replayed
 from flexray.config import schedule
 from flexray.config.by_participant import resolve
 from flexray.config.components import make
+from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import bandwidths, build_absences, wires
 from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
-from flexray.config.schedule import WALL, Safety
+from flexray.config.schedule import Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
 from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
+from flexray.core.costs import Costs
 from flexray.core.errors import ConfigError, blame
 from flexray.core.messages import LABELS_AT, SERVER
 from flexray.core.speeds import Speeds
@@ -53,6 +54,7 @@ class Job:
         timeline_rounds: Rounds that ``timeline.json`` shows.
         progress: Show progress.
         safety: How it is saved.
+        costs: What its time and bytes cost; None: nobody asks.
         smoothness: max(L, L_k) of each participant, for a warning where the theory's limit is exceeded.
     """
 
@@ -64,6 +66,7 @@ class Job:
     progress: bool = True
     smoothness: tuple[float, ...] | None = None
     safety: Safety = field(default_factory=Safety)
+    costs: Costs | None = None
 
 
 def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedModel | None = None) -> Job:
@@ -118,6 +121,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         progress=config["progress"],
         smoothness=None if smoothness is None else resolve("smoothness", smoothness, names, positive),
         safety=schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir),
+        costs=build_costs(config, names, algorithm, experiment.time_unit),
     )
 
 
@@ -204,9 +208,8 @@ def _algorithm(
 ) -> RoundAlgorithm | EventAlgorithm:
     """Return the chosen algorithm, or what repeats the rounds that a run of it recorded."""
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
-    if config["clock"]["kind"] == WALL and isinstance(algorithm, VAFL) and algorithm.server != "queue":
-        raise ConfigError(f"algo.server: clock=wall really waits; expected queue, got {shown(algorithm.server)}")
+    schedule.check_turns(algorithm, config["clock"]["kind"] == schedule.WALL)
     if recording is None:
         return algorithm
     recording.check_algorithm(algo, algorithm.takes_turns)
-    return (ReplayTurns if recording.by_turns else ReplayRounds)(algorithm.system, recording.rounds)
+    return replayed(algorithm, recording.rounds)

@@ -44,6 +44,21 @@ class AbsenceConfig:
 
 
 @dataclass
+class CostsConfig:
+    """What a run costs, if anything is given: one number, or one per participant.
+
+    Energy: of a unit of time of computing (``clock=wall``: of a second), and of a byte on a party's link. Money: of an
+    hour of a machine, and of 1e9 bytes on a party's link. ``seconds_per_unit`` turns units of time into hours.
+    """
+
+    joules_per_unit: Any = None
+    joules_per_byte: Any = None
+    price_per_hour: Any = None
+    price_per_gb: Any = None
+    seconds_per_unit: float | None = None
+
+
+@dataclass
 class AdaptiveConfig:
     """Adaptive Flex-VFL and static rates. ``A``: A_k, a number, a list or a mapping like ``lr``."""
 
@@ -149,6 +164,7 @@ class RunConfig:
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     absence: AbsenceConfig = field(default_factory=AbsenceConfig)
+    costs: CostsConfig = field(default_factory=CostsConfig)
     adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
     lr_decay: DecayConfig = field(default_factory=DecayConfig)
     rounds: int | None = None

@@ -162,6 +162,10 @@ def _timeout(config: Config, algo: str) -> str | None:
     return f"algo={algo}" if algo in ("vafl", "pbcd") and not reads else None
 
 
+def _price(config: Config, algo: str) -> str | None:
+    return "costs.price_per_hour=null" if config["costs"]["price_per_hour"] is None else None
+
+
 def _factor(config: Config, algo: str) -> str | None:
     own = any(isinstance(node, Mapping) and "lr_decay" in node for node in config["parties"].values())
     return None if own or config["lr_decay"]["milestones"] else "lr_decay.milestones=[]"
@@ -196,6 +200,7 @@ RULES = (
     Rule(("adaptive.weighted", "adaptive.first"), _adaptive, "algo=adaptive"),
     Rule(("timeout",), _timeout),
     Rule(("lr_decay.factor",), _factor),
+    Rule(("costs.seconds_per_unit",), _price, "costs.price_per_hour"),
     Rule(
         ("speeds.path", "speeds.machines", "speeds.advance", "speeds.sample_units", "speeds.at_end"),
         _kind("speeds", "paper", "uniform", "google_mean"),

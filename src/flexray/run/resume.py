@@ -41,7 +41,7 @@ FREE = (
 )  # fmt: skip
 """Keys that may change, as no number until now depends on them."""
 SINCE = {"stack": "exact", "learn": True}
-"""Keys that records of older versions lack, and what they would have said."""
+"""Keys that records of older versions lack, and what they would have said, unless that is null."""
 AUTO = "auto"
 ALIKE = ("progress", "resume", "trust")
 """Keys in which jobs of a sweep may differ and be the same job."""

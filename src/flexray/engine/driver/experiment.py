@@ -149,6 +149,11 @@ class Experiment:
         """Names of the parties, then ``server``."""
         return (*(party.name for party in self.parties), self.shared.server.name)
 
+    @property
+    def bounds_turns(self) -> bool:
+        """Whether parties wait for slower ones between their turns."""
+        return isinstance(self.algorithm, EventAlgorithm) and self.algorithm.max_ahead is not None
+
     def absent(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
         """Return the parties (0-based) that miss a round (0-based) in which CPU utilizations are these."""
         return frozenset() if self.absences is None else self.absences.of(round_index, utilization)

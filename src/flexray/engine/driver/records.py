@@ -17,6 +17,7 @@ def new_record(
     utilization: tuple[float, ...],
     party: int | None = None,
     absent: tuple[int, ...] | None = None,
+    waited: float = 0.0,
 ) -> RoundRecord:
     """Return the record of a submitted round, before its reports are known."""
     return RoundRecord(
@@ -36,6 +37,7 @@ def new_record(
         party=party,
         absent=absent,
         server_units=plan.server_units,
+        waited_units=waited,
     )
 
 
