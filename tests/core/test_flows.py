@@ -50,9 +50,7 @@ def test_a_flow_that_is_picked_up_again_ends_when_it_would_have() -> None:
     assert traffic.step() == []  # the first begins with the clock; the second does at 3
     again = Traffic(capacities, 3, traffic.now)
     for place in range(3):
-        left = traffic.flow(place)
-        assert left is not None
-        again.send(place, left)
+        again.send(place, traffic.flow(place))
     ends = {}
     while again.is_busy:
         assert again.next == pytest.approx(traffic.next, rel=1e-15)

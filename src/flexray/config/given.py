@@ -28,7 +28,7 @@ COMPONENTS = ("algo", "dataset", "model", "server", "optimizer")
 """Keys whose value may be a class, a function or an instance, and has the arguments of one."""
 OWN_COMPONENTS = ("model", "optimizer")
 """The same below ``parties.NAME``."""
-FILES = ("dataset.path", "dataset.labels_file", "speeds.path")
+FILES = ("dataset.path", "dataset.labels_file", "speeds.path", "network.trace.path")
 """Keys that take a file or folder, or the data itself; so does each name below ``dataset.files``."""
 
 

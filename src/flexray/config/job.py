@@ -19,12 +19,13 @@ from flexray.config import schedule
 from flexray.config.by_participant import optional, participant, resolve
 from flexray.config.components import component, make
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import bandwidths, build_absences, wires
+from flexray.config.links import build_absences, wires
+from flexray.config.network import build_network, round_trips
 from flexray.config.recording import Recording, chosen_recording
 from flexray.config.schedule import WALL, Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
-from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
+from flexray.core.checks import one_of, positive, shown, whole, yes_or_no
 from flexray.core.errors import ConfigError, blame, near_match
 from flexray.core.messages import LABELS_AT, SERVER, SERVER_INDEX
 from flexray.core.speeds import Speeds
@@ -110,7 +111,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         evaluations=schedule.build_evaluations(config),
         time_unit=recording.time_unit if recording else "seconds" if wall else "units",
         wall=wall,
-        bandwidths=bandwidths(config, outline.parties),
+        network=build_network(config, outline.parties, seed, base_dir, algorithm.takes_turns),
         absences=absences,
     )
     check_limits(experiment)
@@ -254,7 +255,7 @@ def _system(
         names=names,
         base_units=speeds.base_units,
         timeout_units=timeout,
-        party_comm_units=resolve("network.t_comm", config["network"]["t_comm"], names[:-1], not_negative),
+        party_comm_units=round_trips(config, names[:-1]),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),

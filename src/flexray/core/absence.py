@@ -23,10 +23,7 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from flexray.core.seeds import derive
-
-DRAWS = 2.0**63
-"""The number of seeds that :func:`flexray.core.seeds.derive` returns."""
+from flexray.core.seeds import uniform
 
 
 class Absences(ABC):
@@ -78,7 +75,7 @@ class DrawnAbsences(Absences):
         )
 
     def _draw(self, round_index: int, party: int) -> float:
-        return derive(self.seed, "absence", round_index, party + 1) / DRAWS
+        return uniform(self.seed, "absence", round_index, party + 1)
 
 
 @dataclass(frozen=True)

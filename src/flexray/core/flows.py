@@ -40,7 +40,7 @@ def max_min_rates(most_f: FloatArray, crosses_fl: BoolArray, capacity_l: FloatAr
     """
     rate_f = np.zeros(len(most_f))
     open_f = np.ones(len(most_f), dtype=bool)
-    left_l = capacity_l.astype(float)
+    left_l = capacity_l.astype(float)  # a copy
     while open_f.any():
         open_fl = crosses_fl & open_f[:, None]
         count_l = open_fl.sum(axis=0)
@@ -50,8 +50,8 @@ def max_min_rates(most_f: FloatArray, crosses_fl: BoolArray, capacity_l: FloatAr
         if not slow_f.any():
             slow_f = open_f & (fair_f * FULL <= fair_l.min())
         rate_f[slow_f] = np.minimum(most_f, fair_f)[slow_f]
-        taken_fl = np.where(crosses_fl & slow_f[:, None], rate_f[:, None], 0.0)
-        left_l = left_l - taken_fl.sum(axis=0)
+        taken_l = np.where(crosses_fl & slow_f[:, None], rate_f[:, None], 0.0).sum(axis=0)
+        np.subtract(left_l, taken_l, out=left_l, where=np.isfinite(left_l))
         open_f &= ~slow_f
     return rate_f
 
@@ -95,10 +95,8 @@ class Traffic:
         self._crosses_fl[place] = False
         self._crosses_fl[place, list(flow.crosses)] = True
 
-    def flow(self, place: int) -> Flow | None:
-        """Return what is left of the flow at a place, or None if there is none."""
-        if math.isinf(self._begin_f[place]):
-            return None
+    def flow(self, place: int) -> Flow:
+        """Return what is left of the flow at a place; one that begins never if there is none."""
         crosses = tuple(int(k) for k in np.flatnonzero(self._crosses_fl[place]))
         return Flow(float(self._begin_f[place]), float(self._left_f[place]), float(self._most_f[place]), crosses)
 

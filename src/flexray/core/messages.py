@@ -191,6 +191,8 @@ class RoundRecord:
         staleness: VAFL: see :class:`Answer`.
         absent: The parties (0-based) that missed the round; None where no party ever does.
         server_units: VAFL: how long the server's step took, at the end of the turn.
+        party_comm_units: How long each party's messages took; None where a round's are not timed one by one.
+        sends: How often the message up and the one down were sent, per party; None where none gets lost.
     """
 
     round: int
@@ -210,6 +212,8 @@ class RoundRecord:
     staleness: tuple[float, ...] | None = None
     absent: tuple[int, ...] | None = None
     server_units: float = 0.0
+    party_comm_units: tuple[float, ...] | None = None
+    sends: tuple[tuple[int, int], ...] | None = None
 
     @property
     def present(self) -> tuple[int, ...]:

@@ -16,7 +16,6 @@ from typing import Any
 from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.core.clock import Stopwatch
 from flexray.core.conforming import as_it_was_saved
-from flexray.core.links import link_units
 from flexray.core.messages import (
     SERVER,
     Ended,
@@ -30,6 +29,7 @@ from flexray.core.messages import (
     Started,
     Status,
 )
+from flexray.core.network import Network
 from flexray.data.base import Split
 from flexray.engine.driver.divergence import Watch
 from flexray.engine.driver.experiment import Experiment
@@ -130,22 +130,23 @@ class Driver(ABC):
         widths = tuple(w for group in self._runtime.get([group.widths() for group in self._groups]) for w in group)
         server = create(place.server_host, Server, shared, widths)
         *stacked, _ = self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
-        if x.bandwidths:
-            self._connect_links(x.bandwidths, widths)
-            check_max_time(replace(x, algorithm=self._algorithm))
+        if x.network is not None:
+            self._connect_links(x.network, widths)
+            check_max_time(replace(self._x, algorithm=self._algorithm))
         return sum(stacked)
 
-    def _connect_links(self, bandwidths: tuple[float, ...], widths: tuple[int, ...]) -> None:
-        """Add to every party's t_comm what the bytes of a whole batch take."""
+    def _connect_links(self, network: Network, widths: tuple[int, ...]) -> Network:
+        """Return the network with the messages of a whole batch; add what they take to every party's t_comm."""
         shared, system = self._x.shared, self._algorithm.system
         head = self._runtime.get([self._server.start()])[0]
         size, itemsize = shared.batch_size, head.state_v.itemsize
         up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
         gets_phi = not self._algorithm.takes_turns and shared.labels_at == "all"
         down = [head.state_v.nbytes + sum(up) if gets_phi else size * width * itemsize for width in widths]
-        total = [a + b for a, b in zip(up, down, strict=True)]
-        units = link_units(system.party_comm_units, bandwidths, total)
-        self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=units))
+        network = network.carrying(up, down)
+        self._x = replace(self._x, network=network)
+        self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=network.usual_units()))
+        return network
 
     def _everywhere(self, call: Callable[[PartyGroup], T]) -> list[T]:
         """Start a call in every group; return the promises."""

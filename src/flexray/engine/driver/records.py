@@ -17,6 +17,8 @@ def new_record(
     utilization: tuple[float, ...],
     party: int | None = None,
     absent: tuple[int, ...] | None = None,
+    links: tuple[float, ...] | None = None,
+    sends: tuple[tuple[int, int], ...] | None = None,
 ) -> RoundRecord:
     """Return the record of a submitted round, before its reports are known."""
     return RoundRecord(
@@ -36,6 +38,8 @@ def new_record(
         party=party,
         absent=absent,
         server_units=plan.server_units,
+        party_comm_units=links,
+        sends=sends,
     )
 
 
@@ -46,7 +50,10 @@ def completed(
     down: tuple[int, ...],
     staleness: tuple[float, ...] | None = None,
 ) -> RoundRecord:
-    """Return the record, completed from its reports."""
+    """Return the record, completed from its reports; bytes count as often as they were sent."""
+    if record.sends is not None:
+        up = tuple(size * sends for size, (sends, _) in zip(up, record.sends, strict=True))
+        down = tuple(size * sends for size, (_, sends) in zip(down, record.sends, strict=True))
     value = float("nan") if loss is None else loss
     sent = sum(up) + sum(down)
     return replace(record, train_loss=value, sent_bytes=sent, up_bytes=up, down_bytes=down, staleness=staleness)
