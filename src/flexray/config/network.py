@@ -139,9 +139,14 @@ def _scale(
     advance = one_of(f"{key}.advance", node["advance"], ADVANCE)
     at_end = one_of(f"{key}.at_end", node["at_end"], AT_END)
     path = trace_path(f"{key}.path", node["path"], base_dir)
-    machines = chosen_machines(key, node["machines"], trace_info(path).machines, parties, seed, str(node["path"]))
+    known, given = trace_info(path).machines, node["machines"]
+    if given is None and len(known) == 1:
+        given = [known[0]] * len(parties)
+    machines = chosen_machines(key, given, known, parties, seed, str(node["path"]))
     units = optional(f"{key}.sample_units", node["sample_units"], positive)
     if advance == "time" and units is None:
         raise ConfigError(f"{key}.sample_units: expected the units that a sample lasts, for {key}.advance=time")
-    values_kt = read_trace(path, machines, factors=True).cpu_mt
-    return Samples(values_kt, str(node["path"]), advance, units or 1.0, at_end, key).at
+    trace = read_trace(path, machines, factors=True)
+    runs_as = dict(zip(parties, machines, strict=True))
+    source = str(node["path"])
+    return Samples(trace.cpu_mt, source, advance, units or 1.0, at_end, key, trace.synthetic, runs_as)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -131,15 +130,14 @@ class Traffic:
         return min(begins, float(end_f.min(initial=math.inf))), places, rate_f, end_f
 
 
-@lru_cache(maxsize=64)
-def end_times(flows: tuple[Flow, ...], capacities: tuple[float, ...]) -> tuple[float, ...]:
+def end_times(flows: Sequence[Flow], capacities: Sequence[float]) -> tuple[float, ...]:
     """Return when each flow ends, if there are no others.
 
     Example:
         Two messages of 100 bytes share 10 bytes per unit, and the second begins 5 units later: it gets all once the
         first has ended.
 
-        >>> end_times((Flow(0.0, 100.0, crosses=(0,)), Flow(5.0, 100.0, crosses=(0,))), (10.0,))
+        >>> end_times([Flow(0.0, 100.0, crosses=(0,)), Flow(5.0, 100.0, crosses=(0,))], [10.0])
         (15.0, 20.0)
     """
     traffic = Traffic(capacities, len(flows))

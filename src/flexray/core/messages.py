@@ -169,9 +169,7 @@ class Started:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """One global round (VAFL: one event), as a row of ``rounds.csv``.
-
-    Lists hold the parties 1..K, then the server.
+    """One global round (VAFL: one event), as a row of ``rounds.csv``; lists hold the parties 1..K, then the server.
 
     Args:
         round: 1-based number.
@@ -192,7 +190,6 @@ class RoundRecord:
         absent: The parties (0-based) that missed the round; None where no party ever does.
         server_units: VAFL: how long the server's step took, at the end of the turn.
         party_comm_units: How long each party's messages took; None where a round's are not timed one by one.
-        sends: How often the message up and the one down were sent, per party; None where none gets lost.
     """
 
     round: int
@@ -213,7 +210,6 @@ class RoundRecord:
     absent: tuple[int, ...] | None = None
     server_units: float = 0.0
     party_comm_units: tuple[float, ...] | None = None
-    sends: tuple[tuple[int, int], ...] | None = None
 
     @property
     def present(self) -> tuple[int, ...]:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from flexray.core.flows import Flow, end_times
 from flexray.core.seeds import uniform
 
 Way = Literal["up", "down"]
+WAYS: tuple[Way, Way] = ("up", "down")
 Scale = Callable[[int, float], Sequence[float]]
 """What the bandwidth of every party is multiplied by, in a round (0-based; VAFL: a turn) that starts at a time."""
 
@@ -147,22 +149,13 @@ class Network:
             sim_time: Simulated time at its start.
             absent: The parties (0-based) that miss it.
         """
-        present = [k for k in range(len(self.links)) if k not in absent]
-        up, down = (self._ends([self.message(way, k, index, sim_time) for k in present]) for way in ("up", "down"))
-        units = [0.0] * len(self.links)
-        for k, answered in zip(present, down, strict=True):
-            units[k] = max(up) + answered
-        return tuple(units)
-
-    def _ends(self, messages: Sequence[Message]) -> tuple[float, ...]:
-        """Return how long messages take that are sent together."""
-        if not self.shared:
-            return tuple(message.units for message in messages)
-        return end_times(tuple(message.flow(0.0) for message in messages), self.capacities)
+        varies = self.scale is not None or any(link.jitter or link.loss for link in self.links)
+        when = (index, sim_time) if varies else (0, 0.0)
+        return _round_units(self, *when, frozenset(absent))
 
     def turn_units(self, party: int, index: int, sim_time: float) -> float:
         """Return the round trip in a turn (0-based) of a party that starts at a time, if nobody else sends."""
-        return sum(self.message(way, party, index, sim_time).units for way in ("up", "down"))
+        return sum(self.message(way, party, index, sim_time).units for way in WAYS)
 
     def sends(self, party: int, index: int) -> tuple[int, int]:
         """Return how often a party's message up and the one down are sent, in a round (0-based; VAFL: its turn)."""
@@ -176,3 +169,21 @@ class Network:
     def _draw(self, what: str, index: int, party: int, way: Way) -> float:
         """Return a number from 0 to below 1."""
         return uniform(self.seed, what, index, party + 1, way)
+
+
+@lru_cache(maxsize=16)
+def _round_units(network: Network, index: int, sim_time: float, absent: frozenset[int]) -> tuple[float, ...]:
+    """Return what :meth:`Network.round_units` does; one round is asked for often, and many are alike."""
+    present = [k for k in range(len(network.links)) if k not in absent]
+    up, down = (_ends(network, [network.message(way, k, index, sim_time) for k in present]) for way in WAYS)
+    units = [0.0] * len(network.links)
+    for k, answered in zip(present, down, strict=True):
+        units[k] = max(up) + answered
+    return tuple(units)
+
+
+def _ends(network: Network, messages: Sequence[Message]) -> tuple[float, ...]:
+    """Return how long messages take that are sent together."""
+    if not network.shared:
+        return tuple(message.units for message in messages)
+    return end_times([message.flow(0.0) for message in messages], network.capacities)

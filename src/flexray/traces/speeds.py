@@ -33,6 +33,8 @@ class Samples:
         sample_units: Units that one sample lasts, for ``time``.
         at_end: What comes after the last sample.
         key: Begins the keys of the trace, for messages.
+        synthetic: Whether the trace was generated.
+        machines: The machine of each participant.
     """
 
     values_kt: npt.NDArray[np.float64]
@@ -41,8 +43,10 @@ class Samples:
     sample_units: float = 1.0
     at_end: AtEnd = "wrap"
     key: str = "speeds"
+    synthetic: bool = False
+    machines: Mapping[str, str] = field(default_factory=dict)
 
-    def at(self, round_index: int, sim_time: float) -> tuple[float, ...]:
+    def __call__(self, round_index: int, sim_time: float) -> tuple[float, ...]:
         """Return the numbers that hold for the round (VAFL: the turn) that starts at ``sim_time``.
 
         Raises:
@@ -110,4 +114,4 @@ class TraceSpeeds(Speeds):
 
     @override
     def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:
-        return Samples(self.cpu_kt, self.source, self.advance, self.sample_units, self.at_end).at(round_index, sim_time)
+        return Samples(self.cpu_kt, self.source, self.advance, self.sample_units, self.at_end)(round_index, sim_time)

@@ -34,6 +34,7 @@ from flexray.data.base import Split
 from flexray.engine.driver.divergence import Watch
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.limits import check_max_time
+from flexray.engine.driver.records import sent_again
 from flexray.engine.driver.seam import Placement, Runtime, T, remote
 from flexray.engine.driver.snapshots import Saves, check_state, pack
 from flexray.engine.parties.group import PartyGroup
@@ -45,10 +46,17 @@ CODEC = Codec((Plan, Report, Stopwatch))
 
 @dataclass(frozen=True)
 class Pending:
-    """A submitted round, evaluation or snapshot, before its results are read."""
+    """A submitted round, evaluation or snapshot, before its results are read.
+
+    Args:
+        record: What is known of it.
+        promises: Its results.
+        sends: How often messages are sent, if some get lost: up and down, per party.
+    """
 
     record: Any
     promises: tuple[Any, ...]
+    sends: tuple[tuple[int, int], ...] | None = None
 
 
 class Driver(ABC):
@@ -174,7 +182,8 @@ class Driver(ABC):
                 self._watch.losses(record.round, (value for key, value in metrics.items() if key.endswith("_loss")))
                 yield replace(record, metrics=metrics)
             else:
-                yield self._complete(record, values)
+                record = self._complete(record, values)
+                yield record if pending.sends is None else sent_again(record, pending.sends)
 
     def _read_all(self, done: int, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         """Save and evaluate at the very end, if that was not done, and read what is left."""

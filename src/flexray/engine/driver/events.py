@@ -74,8 +74,7 @@ class EventDriver(Driver):
             self._clock.now = served.now
             orders = self._orders(plan, done)
             self._computed[party] += plan.unit_times[party]
-            sends = self._x.sends(self._turn[party], [party])
-            record = new_record(done + 1, start, served.now, plan, orders, utilization, party, sends=sends)
+            record = new_record(done + 1, start, served.now, plan, orders, utilization, party)
             turns[party] = self._submit(record, party, orders, turns[party])
             self._begin_turn(party)
             done += 1
@@ -165,7 +164,7 @@ class EventDriver(Driver):
         self._turn[party] += 1
         answer = self._server.answer(record.round - 1, party, turn, orders[-1], own)
         followed = self._group_of(party).follow(self._place[party], turn, orders[party], answer)
-        self._pending.append(Pending(record, (answer, followed)))
+        self._pending.append(Pending(record, (answer, followed), self._x.sends(turn, [party])))
         return followed
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:

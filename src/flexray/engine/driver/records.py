@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flexray.algorithms.base import Plan
@@ -18,7 +19,6 @@ def new_record(
     party: int | None = None,
     absent: tuple[int, ...] | None = None,
     links: tuple[float, ...] | None = None,
-    sends: tuple[tuple[int, int], ...] | None = None,
 ) -> RoundRecord:
     """Return the record of a submitted round, before its reports are known."""
     return RoundRecord(
@@ -39,7 +39,6 @@ def new_record(
         absent=absent,
         server_units=plan.server_units,
         party_comm_units=links,
-        sends=sends,
     )
 
 
@@ -50,10 +49,14 @@ def completed(
     down: tuple[int, ...],
     staleness: tuple[float, ...] | None = None,
 ) -> RoundRecord:
-    """Return the record, completed from its reports; bytes count as often as they were sent."""
-    if record.sends is not None:
-        up = tuple(size * sends for size, (sends, _) in zip(up, record.sends, strict=True))
-        down = tuple(size * sends for size, (_, sends) in zip(down, record.sends, strict=True))
+    """Return the record, completed from its reports."""
     value = float("nan") if loss is None else loss
     sent = sum(up) + sum(down)
     return replace(record, train_loss=value, sent_bytes=sent, up_bytes=up, down_bytes=down, staleness=staleness)
+
+
+def sent_again(record: RoundRecord, sends: Sequence[tuple[int, int]]) -> RoundRecord:
+    """Return the record with bytes that count as often as messages were sent: up and down, per party."""
+    up = tuple(size * times for size, (times, _) in zip(record.up_bytes, sends, strict=True))
+    down = tuple(size * times for size, (_, times) in zip(record.down_bytes, sends, strict=True))
+    return replace(record, sent_bytes=sum(up) + sum(down), up_bytes=up, down_bytes=down)

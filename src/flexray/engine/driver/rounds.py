@@ -54,15 +54,14 @@ class RoundDriver(Driver):
             done += 1
             evaluated = self._is_eval(done, end.now)
             absent = None if self._x.absences is None else tuple(sorted(now.absent))
-            links, sends = now.party_comm_units, self._x.sends(now.round, range(len(self._x.parties)))
-            record = new_record(
-                done, start, end.now, plan, orders, now.utilization, absent=absent, links=links, sends=sends
-            )
+            links = now.party_comm_units
+            record = new_record(done, start, end.now, plan, orders, now.utilization, absent=absent, links=links)
             absent_next = None if done == limit else self._absent(done)
             self._await(embeddings, server)
             ahead = None if evaluated else absent_next
             embeddings, server = self._submit(done - 1, orders, ahead, embeddings, server)
-            self._pending.append(Pending(record, (*embeddings, server)))
+            sends = self._x.sends(now.round, range(len(self._x.parties)))
+            self._pending.append(Pending(record, (*embeddings, server), sends))
             if evaluated:
                 yield from self._read(self._lookahead)
                 self._evaluate(done)

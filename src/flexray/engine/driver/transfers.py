@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from flexray.algorithms.base import Plan
 from flexray.core.flows import Flow, Traffic
-from flexray.core.network import Message, Network
+from flexray.core.network import WAYS, Message, Network
 
 SavedTurn = tuple[int, float, Plan, tuple[float, ...], bool, float, float]
 """Party, start, plan, utilization, whether the message goes up, when it begins, bytes left of it."""
@@ -66,7 +66,7 @@ class Transfers:
 
     def begin(self, party: int, index: int, start: float, plan: Plan, utilization: tuple[float, ...]) -> None:
         """Begin the turn (0-based) of a party at ``start``: it computes, then sends."""
-        up, down = (self._network.message(way, party, index, start) for way in ("up", "down"))
+        up, down = (self._network.message(way, party, index, start) for way in WAYS)
         self._traffic.send(party, up.flow(start + plan.duration_units - plan.comm_units))
         self._turns[party] = TurnUnderWay(party, start, plan, utilization, down)
 
@@ -104,7 +104,7 @@ class Transfers:
         for party, start, plan, utilization, is_up, begin, left in under_way:
             if not (0 <= party < len(turns) and 0 <= now < math.inf and 0 <= begin < math.inf and 0 <= left < math.inf):
                 raise ValueError(f"transfers: no such message can be: {left} bytes of party {party} at {begin}")
-            up, down = (self._network.message(way, party, turns[party], start) for way in ("up", "down"))
+            up, down = (self._network.message(way, party, turns[party], start) for way in WAYS)
             message = up if is_up else down
             self._traffic.send(party, Flow(begin, left, message.most, message.crosses))
             self._turns[party] = TurnUnderWay(party, start, plan, utilization, down if is_up else None)

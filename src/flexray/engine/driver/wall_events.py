@@ -121,8 +121,7 @@ class WallEventDriver(EventDriver):
         plan = replace(turn.plan, duration_units=end - turn.start, unit_times=times)
         orders = self._orders(plan, number - 1)
         self._computed[party] += min(self._algorithm.system.base_units)  # decays count the turns of the quickest party
-        sends = self._x.sends(self._turn[party], [party])
-        record = new_record(number, turn.start, end, plan, orders, (), party, sends=sends)
+        record = new_record(number, turn.start, end, plan, orders, (), party)
         self._start_turn(party, self._submit(record, party, orders, turn.promise), end, number)
 
     def _unread(self) -> int:
