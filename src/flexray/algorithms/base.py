@@ -28,7 +28,7 @@ class System:
         names: Participant names; the last is ``server``.
         base_units: Units per local iteration at zero utilization.
         timeout_units: t_o.
-        party_comm_units: t_comm of every party (round trip).
+        party_comm_units: t_comm of every party (round trip); in a plan, that of the round which is planned.
         lr: Fixed learning rates eta_k.
         base_rates: A_k of the adaptive rule.
         optimizers: Local optimizers.
@@ -61,6 +61,7 @@ class Moment:
         reports: Everybody's last reports: of the round before or, for the absent, of their last round (none yet: tau
             0). None in the first round, or if the algorithm does not ask for them.
         absent: The parties (0-based) that miss the round.
+        party_comm_units: t_comm of every party in this round, which its plan finds in :class:`System`; None: as ever.
     """
 
     round: int
@@ -68,6 +69,7 @@ class Moment:
     utilization: tuple[float, ...]
     reports: tuple[Report, ...] | None = None
     absent: frozenset[int] = frozenset()
+    party_comm_units: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)

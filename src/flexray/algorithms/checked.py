@@ -20,6 +20,7 @@ ROUNDING = 1e-9
 def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
     """Return the plan of the round that starts now."""
     phase = f"round {now.round + 1}"
+    _connect(algorithm, now)
     with blame("algo", phase):
         plan = algorithm.plan(now)
     return _never_shorter_than_its_computing(checked(plan, now, phase, algorithm.computes(now)), algorithm)
@@ -28,6 +29,7 @@ def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
 def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> Plan:
     """Return the plan of the turn of ``party`` (0-based), called ``name``, that starts now."""
     phase = f"turn {now.round + 1} of {name}"
+    _connect(algorithm, now)
     with blame("algo", phase):
         plan = algorithm.plan(party, now)
     return checked(plan, now, phase, algorithm.computes(now))
@@ -36,11 +38,18 @@ def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> 
 def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
     """Return the plan of the dummy round, from which nobody is absent, or None if the algorithm asks for none."""
     now, phase = replace(now, absent=frozenset()), "its dummy round"
+    _connect(algorithm, now)
     with blame("algo", phase):
         plan = algorithm.preparation(now)
     if plan is None:
         return None
     return _never_shorter_than_its_computing(checked(plan, now, phase, algorithm.computes(now)), algorithm)
+
+
+def _connect(algorithm: RoundAlgorithm | EventAlgorithm, now: Moment) -> None:
+    """Give an algorithm the link times of the moment, where they differ from one to the next."""
+    if now.party_comm_units is not None:
+        algorithm.system = replace(algorithm.system, party_comm_units=now.party_comm_units)
 
 
 def _never_shorter_than_its_computing(plan: Plan, algorithm: RoundAlgorithm) -> Plan:

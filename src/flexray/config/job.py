@@ -16,13 +16,14 @@ from flexray.config.by_participant import resolve
 from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import bandwidths, build_absences, wires
+from flexray.config.links import build_absences, wires
+from flexray.config.network import build_network, round_trips
 from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
 from flexray.config.schedule import Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
-from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
+from flexray.core.checks import one_of, positive, shown, whole, yes_or_no
 from flexray.core.costs import Costs
 from flexray.core.errors import ConfigError, blame
 from flexray.core.messages import LABELS_AT, SERVER
@@ -107,7 +108,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         evaluations=schedule.build_evaluations(config),
         time_unit=recording.time_unit if recording else "seconds" if wall else "units",
         wall=wall,
-        bandwidths=bandwidths(config, outline.parties),
+        network=build_network(config, outline.parties, seed, base_dir, algorithm.takes_turns),
         absences=absences,
     )
     check_limits(experiment)
@@ -190,7 +191,7 @@ def _system(
         names=names,
         base_units=speeds.base_units,
         timeout_units=timeout,
-        party_comm_units=resolve("network.t_comm", config["network"]["t_comm"], names[:-1], not_negative),
+        party_comm_units=round_trips(config, names[:-1]),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),

@@ -20,15 +20,33 @@ from flexray.core.files import shipped_folder
 
 
 @dataclass
+class NetworkTraceConfig:
+    """A trace that bandwidths follow: its values multiply them; ``machines`` are those of the parties."""
+
+    path: str | None = None
+    machines: Any = None
+    advance: str = "round"
+    sample_units: float | None = None
+    at_end: str = "wrap"
+
+
+@dataclass
 class NetworkConfig:
     """Links. ``t_comm``: round-trip units; ``bandwidth``: bytes per unit, which then come on top of it.
 
-    The others change the embeddings on their way, see :class:`flexray.core.links.Wire`; each is one
-    number or one per party.
+    The next seven time messages one by one, see :mod:`flexray.core.network`; the others change the embeddings on their
+    way, see :class:`flexray.core.links.Wire`. Each is one number or one per party, but for ``shared`` and ``trace``.
     """
 
     t_comm: Any = 10.0
     bandwidth: Any = None
+    latency: Any = None
+    up: Any = None
+    down: Any = None
+    shared: Any = None
+    jitter: Any = 0.0
+    loss: Any = 0.0
+    trace: NetworkTraceConfig = field(default_factory=NetworkTraceConfig)
     clip: Any = None
     noise: Any = 0.0
     top_k: Any = 1.0

@@ -20,13 +20,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from typing_extensions import override
 
-from flexray.core.seeds import derive
-
-DRAWS = 2.0**63
-"""The number of seeds that :func:`flexray.core.seeds.derive` returns."""
+from flexray.core.seeds import uniform
 
 
 class Absences(ABC):
@@ -71,14 +69,18 @@ class DrawnAbsences(Absences):
 
     @override
     def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
-        return frozenset(
-            k
-            for k in self.possible
-            if utilization[k] > self.above[k] or self._draw(round_index, k) < self.probability[k]
-        )
+        return _drawn(self, round_index, tuple(utilization))
 
-    def _draw(self, round_index: int, party: int) -> float:
-        return derive(self.seed, "absence", round_index, party + 1) / DRAWS
+    def _misses(self, round_index: int, party: int, utilization: float) -> bool:
+        if utilization > self.above[party]:
+            return True
+        return uniform(self.seed, "absence", round_index, party + 1) < self.probability[party]
+
+
+@lru_cache(maxsize=2)
+def _drawn(absences: DrawnAbsences, round_index: int, utilization: tuple[float, ...]) -> frozenset[int]:
+    """Return the parties that miss a round, which is asked for when it is planned and when the one before is."""
+    return frozenset(k for k in absences.possible if absences._misses(round_index, k, utilization[k]))
 
 
 @dataclass(frozen=True)

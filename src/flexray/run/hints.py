@@ -30,20 +30,25 @@ log = logging.getLogger("flexray")
 
 def introduce(job: Job) -> None:
     """Warn of data and speeds that are made up; unless without progress, name algorithm, data and parties."""
-    from flexray.traces.speeds import TraceSpeeds
+    from flexray.traces.speeds import Samples, TraceSpeeds
 
-    outline, speeds = job.experiment.shared.outline, job.experiment.speeds
+    x = job.experiment
+    outline = x.shared.outline
+    traced = [(x.speeds, "machines"), (x.network.scale if x.network else None, "links")]
+    traces = [(trace, what) for trace, what in traced if isinstance(trace, TraceSpeeds | Samples)]
     if outline.source == "synthetic":
         log.warning("the data is SYNTHETIC: no figure of this run says anything about real data")
-    if isinstance(speeds, TraceSpeeds) and speeds.synthetic:
-        log.warning("the trace %s is SYNTHETIC: generated, not measured", speeds.source)
+    for trace, _ in traces:
+        if trace.synthetic:
+            log.warning("the trace %s is SYNTHETIC: generated, not measured", trace.source)
     if job.progress:
         many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
         what = f"{job.algo} on {job.dataset} ({outline.source})"
         log.info("%s: %s %s; cluster=%s", what, many, _first(6, outline.parties), job.cluster.kind)
-        if isinstance(speeds, TraceSpeeds) and speeds.machines:
-            runs_as = [f"{name} as {machine}" for name, machine in speeds.machines.items()]
-            log.info("machines of %s: %s", speeds.source, _first(8, runs_as))
+        for trace, things in traces:
+            if trace.machines:
+                runs_as = [f"{name} as {machine}" for name, machine in trace.machines.items()]
+                log.info("%s of %s: %s", things, trace.source, _first(8, runs_as))
 
 
 def _first(count: int, names: Sequence[str]) -> str:

@@ -107,7 +107,7 @@ class WallRoundDriver(RoundDriver):
 
     def _take_dummy_round(self) -> None:
         """Run the dummy round if the algorithm asks for one; its time counts, and its reports are used."""
-        now = self._moment(0)
+        now = self._x.moment(0, self._clock.now, everybody=True)
         plan = plan_dummy(self._algorithm, now)
         if plan is not None:
             orders = [Order(tau, lr) for tau, lr in zip(plan.tau, plan.lr, strict=True)]

@@ -22,10 +22,10 @@ from flexray.config.job import Job
 from flexray.core.costs import TITLES
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.core.runfolder import SUMMARY_FILE
-from flexray.core.speeds import Speeds
+from flexray.engine.driver.experiment import Experiment
 from flexray.run.watch.base import Observer, ObserverState
 from flexray.run.watch.totals import SumObserver
-from flexray.traces.speeds import TraceSpeeds
+from flexray.traces.speeds import Samples, TraceSpeeds
 
 PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
 
@@ -101,8 +101,7 @@ class SummaryObserver(Observer):
         return {
             "algo": self._job.algo,
             "dataset": self._job.dataset,
-            "data_source": x.shared.outline.source, **({} if x.shared.learns else {"learn": False}),
-            "trace": _trace(x.speeds),
+            "data_source": x.shared.outline.source, **({} if x.shared.learns else {"learn": False}), **_traces(x),
             "status": "diverged" if diverged else ended.status,
             "divergence": None if diverged is None else vars(diverged),
             "num_parties": len(self._names),
@@ -148,11 +147,17 @@ class SummaryObserver(Observer):
         }  # fmt: skip
 
 
-def _trace(speeds: Speeds) -> dict[str, Any] | None:
-    if not isinstance(speeds, TraceSpeeds):
+def _traces(x: Experiment) -> dict[str, Any]:
+    """Return the trace that speeds follow, and that of bandwidths if there is one."""
+    links = _trace(x.network and x.network.scale)
+    return {"trace": _trace(x.speeds), **({"network_trace": links} if links else {})}
+
+
+def _trace(trace: object) -> dict[str, Any] | None:
+    if not isinstance(trace, TraceSpeeds | Samples):
         return None
-    source = "synthetic" if speeds.synthetic else "files"
-    return {"path": speeds.source, "source": source, "machines": dict(speeds.machines)}
+    source = "synthetic" if trace.synthetic else "files"
+    return {"path": trace.source, "source": source, "machines": dict(trace.machines)}
 
 
 @cache
