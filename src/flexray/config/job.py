@@ -19,7 +19,7 @@ from flexray.config import schedule
 from flexray.config.by_participant import optional, participant, resolve
 from flexray.config.components import component, make
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import bandwidths, build_absences, wires
+from flexray.config.links import bandwidths, build_absences, check_algorithm, wires
 from flexray.config.recording import Recording, chosen_recording
 from flexray.config.schedule import WALL, Safety
 from flexray.config.speeds import build_speeds
@@ -176,6 +176,7 @@ def _shared(
         dtype=cast(Literal["float32", "float64"], dtype),
         threads=whole("party_threads", config["party_threads"], low=1, high=MOST_THREADS),
         wires=wires(config, outline.parties),
+        error_feedback=yes_or_no("network.error_feedback", config["network"]["error_feedback"]),
         labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
@@ -286,6 +287,7 @@ def _algorithm(
 ) -> RoundAlgorithm | EventAlgorithm:
     """Return the chosen algorithm, or what repeats the rounds that a run of it recorded."""
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
+    check_algorithm(config, algorithm)
     if config["clock"]["kind"] == WALL and isinstance(algorithm, VAFL) and algorithm.server != "queue":
         raise ConfigError(f"algo.server: clock=wall really waits; expected queue, got {shown(algorithm.server)}")
     if recording is None:

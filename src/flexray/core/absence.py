@@ -49,36 +49,48 @@ class Absences(ABC):
 
 @dataclass(frozen=True)
 class DrawnAbsences(Absences):
-    """A party misses a round by chance, or because it is too busy.
+    """A party misses a round by chance, because it is too busy, or because others were drawn into it.
 
     Chance is the number in [0, 1) that ``(seed, "absence", round, party)`` names: it is the same under every placement
-    of the parties and after ``resume``, and a party that misses a round at one probability misses it at any higher.
+    of the parties and after ``resume``, and a party that misses a round at one probability misses it at any higher. A
+    sample has the parties with the smallest numbers of ``(seed, "sample", round, party)``, so that a larger one has
+    those of a smaller.
 
     Args:
         seed: The run's seed.
         probability: Of every party, in [0, 1).
         above: Utilization of every party above which it misses the round; infinite: never.
+        sample: How many parties are drawn into each round, before any misses it for another reason; None: all.
     """
 
     seed: int
     probability: tuple[float, ...]
     above: tuple[float, ...]
+    sample: int | None = None
 
     @property
     @override
     def possible(self) -> frozenset[int]:
-        return frozenset(k for k, p in enumerate(self.probability) if p > 0 or self.above[k] < 1)
+        sampled = self.sample is not None and self.sample < len(self.probability)
+        return frozenset(k for k, p in enumerate(self.probability) if sampled or p > 0 or self.above[k] < 1)
 
     @override
     def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
         return frozenset(
             k
             for k in self.possible
-            if utilization[k] > self.above[k] or self._draw(round_index, k) < self.probability[k]
-        )
+            if utilization[k] > self.above[k] or self._draw("absence", round_index, k) < self.probability[k]
+        ) | frozenset(self._drawn_last(round_index))
 
-    def _draw(self, round_index: int, party: int) -> float:
-        return derive(self.seed, "absence", round_index, party + 1) / DRAWS
+    def _drawn_last(self, round_index: int) -> list[int]:
+        """Return the parties that are not in the round's sample."""
+        parties = range(len(self.probability))
+        if self.sample is None or self.sample >= len(parties):
+            return []
+        return sorted(parties, key=lambda k: self._draw("sample", round_index, k))[self.sample :]
+
+    def _draw(self, what: str, round_index: int, party: int) -> float:
+        return derive(self.seed, what, round_index, party + 1) / DRAWS
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ STOPPED = ("interrupted", "failed")
 Config = Mapping[str, Any]
 TYPED_AGAIN = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
 
+WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl")
+
 log = logging.getLogger("flexray")
 
 
@@ -158,8 +160,8 @@ def _base_rates(config: Config, algo: str) -> str | None:
 
 def _timeout(config: Config, algo: str) -> str | None:
     misses = config["absence"]["probability"] or config["absence"]["above"] is not None
-    reads = config["rates"] == "static" or (algo == "pbcd" and misses)  # a round without anybody lasts that long
-    return f"algo={algo}" if algo in ("vafl", "pbcd") and not reads else None
+    reads = config["rates"] == "static" or (algo != "vafl" and misses)  # a round without anybody lasts that long
+    return f"algo={algo}" if algo in WITHOUT_TIMEOUT and not reads else None
 
 
 def _factor(config: Config, algo: str) -> str | None:
