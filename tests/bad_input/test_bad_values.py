@@ -166,6 +166,9 @@ UNREAD = {
     "algo=vafl timeout=5": "timeout: not used with algo=vafl",
     "algo=pbcd timeout=5 absence.probability=0.1": "",
     "algo=efvfl timeout=5": "timeout: not used with algo=efvfl",
+    "network.error_feedback=true": "network.error_feedback: not used with network.top_k=1; network.top_k or"
+    " network.bits would",
+    "algo=vafl network.error_feedback=true network.bits=4": "",
     "lr_decay.factor=0.5": "lr_decay.factor: not used with lr_decay.milestones=[]",
     "parties.a.lr_decay.milestones=[3] lr_decay.factor=0.5": "",
     "logger.project=mine": "logger.project: not used with logger=none; logger=mlflow or wandb would",

@@ -169,6 +169,12 @@ def _factor(config: Config, algo: str) -> str | None:
     return None if own or config["lr_decay"]["milestones"] else "lr_decay.milestones=[]"
 
 
+def _lossless(config: Config, algo: str) -> str | None:
+    links = config["network"]
+    plain = links["top_k"] == 1 and not any(links[key] for key in ("bits", "clip", "noise"))
+    return "network.top_k=1" if plain else None
+
+
 def _sample_units(config: Config, algo: str) -> str | None:
     advance = config["speeds"]["advance"]
     return f"speeds.advance={advance}" if config["speeds"]["kind"] == "trace" and advance != "time" else None
@@ -186,6 +192,7 @@ RULES = (
     Rule(("adaptive.weighted", "adaptive.first"), _adaptive, "algo=adaptive"),
     Rule(("timeout",), _timeout),
     Rule(("lr_decay.factor",), _factor),
+    Rule(("network.error_feedback",), _lossless, "network.top_k or network.bits"),
     Rule(
         ("speeds.path", "speeds.machines", "speeds.advance", "speeds.sample_units", "speeds.at_end"),
         _kind("speeds", "paper", "uniform", "google_mean"),
