@@ -92,8 +92,9 @@ def test_split_learning_is_p_bcd_with_labels_at_the_server(compose_small: Compos
 
 
 def test_without_compression_nothing_is_fed_back(compose_small: Compose, run_inline: Run) -> None:
-    plain = ("algo=efvfl", "network.top_k=1")
-    assert ended(run_inline(compose_small(*plain))).digests == ended(run_inline(compose_small("algo=pbcd"))).digests
+    for more in ((), ("absence.sample=2",)):
+        fed = compose_small("algo=efvfl", "network.top_k=1", *more)
+        assert ended(run_inline(fed)).digests == ended(run_inline(compose_small("algo=pbcd", *more))).digests
 
 
 def test_a_compressed_difference_has_the_bytes_of_compressed_embeddings(

@@ -112,8 +112,8 @@ class PartyGroup:
 
     def _block(self, party: Party, batch: Batch, index: int, fresh: Mapping[int, FloatArray]) -> FloatArray:
         number = party.index - 1
-        if number in self._absent and party.last is not None:
-            return party.last.of(batch.ids_b)
+        if number in self._absent:
+            return party.stored(batch)
         return fresh[number] if number in fresh else party.embed(batch, index)
 
     def train(
@@ -251,7 +251,7 @@ class PartyGroup:
         party.load(saved)
         if SENT in saved.arrays:
             self._sent[place] = fitting(saved, SENT, (*saved.arrays[SENT].shape[:1], party.width))
-        if LAST in saved.arrays:
+        if self._shared.stores_last(party.index - 1):
             rows = self._shared.outline.sizes["train"]
             party.store_last(fitting(saved, LAST, (rows, party.width)))
 

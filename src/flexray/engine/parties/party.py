@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from flexray.core.errors import ConfigError, DataError, ParticipantError, blame
+from flexray.core.links import PLAIN
 from flexray.core.messages import FloatArray, Order, Report, Saved, State
 from flexray.data.ahead import ReadsAhead, expect
 from flexray.data.base import SPLITS, Features, IdArray, Split
@@ -70,7 +71,8 @@ class Party:
             self._compute.place(self.model.to(shared.torch_dtype), pictures=len(shape) == 3)
             self._call = self._compute.forward(self.model)
         self._flatten = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
-        self._wire, self._feedback = shared.wire(self.index - 1), shared.error_feedback
+        self._wire = shared.wire(self.index - 1)
+        self._feedback = shared.error_feedback and self._wire != PLAIN
         self.last: LastSent | None = None
         self._edits_input = False
         self._is_pure = False
@@ -158,6 +160,12 @@ class Party:
     def store_last(self, embeddings_no: FloatArray) -> None:
         """Store from now on what arrives of every training sample; these arrived before."""
         self.last = LastSent(embeddings_no, self._feedback)
+
+    def stored(self, batch: Batch) -> FloatArray:
+        """Return what arrived last of a batch's samples, where that is stored."""
+        if self.last is None:
+            raise RuntimeError(f"{self.name}: nothing was stored of its samples")
+        return self.last.of(batch.ids_b)
 
     @property
     def computes_plainly(self) -> bool:
