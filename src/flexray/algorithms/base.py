@@ -116,6 +116,10 @@ class Algorithm:
 
     takes_turns: ClassVar[bool]
     """Whether parties take turns, each at its own pace; else all participants share global rounds."""
+    private_labels: ClassVar[bool] = False
+    """Whether labels must stay with one participant, which sends gradients: ``labels_at=all`` is refused."""
+    error_feedback: ClassVar[bool] = False
+    """Whether compression must send differences: ``network.error_feedback=false`` is refused."""
 
     def __init__(self, system: System) -> None:
         self.system = system
@@ -203,6 +207,10 @@ class RoundAlgorithm(Algorithm, ABC):
             return max(self.system.party_comm_units, default=0.0)
         links = enumerate(self.system.party_comm_units)
         return max((units for k, units in links if k not in now.absent), default=0.0)
+
+    def wait_for_all(self, now: Moment, tau: int) -> Plan:
+        """Return the plan of a round that waits until the slowest has taken ``tau`` local iterations, as all do."""
+        return self.make_plan(now, self.same_for_all(tau), tau * self.slowest_unit(now), pace="slowest")
 
     def make_plan(
         self,

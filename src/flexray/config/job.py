@@ -16,7 +16,7 @@ from flexray.config.by_participant import resolve
 from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import build_absences, wires
+from flexray.config.links import build_absences, check_algorithm, wires
 from flexray.config.network import build_network, round_trips
 from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
@@ -175,6 +175,7 @@ def _shared(
         dtype=cast(Literal["float32", "float64"], dtype),
         threads=whole("party_threads", config["party_threads"], low=1, high=MOST_THREADS),
         wires=wires(config, outline.parties),
+        error_feedback=yes_or_no("network.error_feedback", config["network"]["error_feedback"]),
         labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
@@ -209,6 +210,7 @@ def _algorithm(
 ) -> RoundAlgorithm | EventAlgorithm:
     """Return the chosen algorithm, or what repeats the rounds that a run of it recorded."""
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
+    check_algorithm(config, algorithm)
     schedule.check_turns(algorithm, config["clock"]["kind"] == schedule.WALL)
     if recording is None:
         return algorithm

@@ -25,6 +25,8 @@ STOPPED = ("interrupted", "failed")
 Config = Mapping[str, Any]
 TYPED_AGAIN = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
 
+WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl")
+
 log = logging.getLogger("flexray")
 
 
@@ -163,8 +165,8 @@ def _base_rates(config: Config, algo: str) -> str | None:
 
 def _timeout(config: Config, algo: str) -> str | None:
     misses = config["absence"]["probability"] or config["absence"]["above"] is not None
-    reads = config["rates"] == "static" or (algo == "pbcd" and misses)  # a round without anybody lasts that long
-    return f"algo={algo}" if algo in ("vafl", "pbcd") and not reads else None
+    reads = config["rates"] == "static" or (algo != "vafl" and misses)  # a round without anybody lasts that long
+    return f"algo={algo}" if algo in WITHOUT_TIMEOUT and not reads else None
 
 
 def _price(config: Config, algo: str) -> str | None:
@@ -174,6 +176,12 @@ def _price(config: Config, algo: str) -> str | None:
 def _factor(config: Config, algo: str) -> str | None:
     own = any(isinstance(node, Mapping) and "lr_decay" in node for node in config["parties"].values())
     return None if own or config["lr_decay"]["milestones"] else "lr_decay.milestones=[]"
+
+
+def _lossless(config: Config, algo: str) -> str | None:
+    links = config["network"]
+    plain = links["top_k"] == 1 and not any(links[key] for key in ("bits", "clip", "noise"))
+    return "network.top_k=1" if plain else None
 
 
 def _sample_units(config: Config, algo: str) -> str | None:
@@ -206,6 +214,7 @@ RULES = (
     Rule(("timeout",), _timeout),
     Rule(("lr_decay.factor",), _factor),
     Rule(("costs.seconds_per_unit",), _price, "costs.price_per_hour"),
+    Rule(("network.error_feedback",), _lossless, "network.top_k or network.bits"),
     Rule(
         ("speeds.path", "speeds.machines", "speeds.advance", "speeds.sample_units", "speeds.at_end"),
         _kind("speeds", "paper", "uniform", "google_mean"),

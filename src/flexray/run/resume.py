@@ -42,7 +42,7 @@ FREE = (
 """Keys that may change, as no number until now depends on them."""
 SINCE = {
     "stack": "exact", "learn": True, "network.jitter": 0.0, "network.loss": 0.0, "network.trace.advance": "round",
-    "network.trace.at_end": "wrap",
+    "network.trace.at_end": "wrap", "network.error_feedback": False, "absence.sample": None,
 }  # fmt: skip
 """Keys that records of older versions lack, and what they would have said, unless that is null."""
 AUTO = "auto"

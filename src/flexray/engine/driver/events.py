@@ -178,6 +178,7 @@ class EventDriver(Driver):
 
     def _fill_table(self) -> list[None]:
         """Start sending all embeddings of the training samples to the server."""
+        self._keep_first()
         embeddings = [group.embed_split("train", "train") for group in self._groups]
         return self._at_server(lambda server: server.fill(*embeddings))
 
