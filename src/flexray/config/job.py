@@ -20,6 +20,7 @@ from flexray.config.by_participant import optional, participant, resolve
 from flexray.config.components import component, make
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import bandwidths, build_absences, wires
+from flexray.config.measured import chosen_measured
 from flexray.config.recording import Recording, chosen_recording
 from flexray.config.schedule import WALL, Safety
 from flexray.config.speeds import build_speeds
@@ -95,9 +96,13 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     cluster = build_cluster(config, dataset, names, own)
     computes = build_computes(config, cluster, len(outline.parties))
     participants = _participants(config, names, own, computes, base_dir)
-    timeout, speeds = build_speeds(config, dataset, names, base_dir)
+    if known := chosen_measured(config, names, base_dir):
+        config = known.completed(config)
+    measured_s = known.measured.unit_s([p.frozen for p in participants]) if known else None
+    timeout, speeds = build_speeds(config, dataset, names, base_dir, measured_s)
     recording = chosen_recording(config, names, base_dir)
-    algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall), algo, recording)
+    system = _system(config, participants, timeout, speeds, wall)
+    algorithm = _algorithm(config, replace(system, measured=known.measured) if known else system, algo, recording)
     absences = build_absences(config, outline.parties, seed, algorithm, recording.absences if recording else None)
     experiment = Experiment(
         shared=_shared(config, data, outline, participants[-1], seed, absences, saved),
@@ -108,7 +113,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         limits=schedule.build_limits(config, recording),
         target=schedule.build_target(config, outline),
         evaluations=schedule.build_evaluations(config),
-        time_unit=recording.time_unit if recording else "seconds" if wall else "units",
+        time_unit=recording.time_unit if recording else "seconds" if wall or known else "units",
         wall=wall,
         bandwidths=bandwidths(config, outline.parties),
         absences=absences,

@@ -66,12 +66,16 @@ class Driver(ABC):
     _stacks: bool = False
     """Whether parties of one process may share operations: not in turns, nor where each one's seconds are measured."""
 
+    _workers: tuple[type[PartyGroup], type[Server]] = (PartyGroup, Server)
+    """The classes of the participants."""
+
     def __init__(self, experiment: Experiment, runtime: Runtime, placement: Placement) -> None:
         self._x = experiment
         self._runtime = runtime
         self._placement = placement
-        self._groups = [remote(runtime, host, PartyGroup) for host in placement.group_hosts]
-        self._server = remote(runtime, placement.server_host, Server)
+        group, server = self._workers
+        self._groups = [remote(runtime, host, group) for host in placement.group_hosts]
+        self._server = remote(runtime, placement.server_host, server)
         self._clock = Stopwatch()
         self._pending: deque[Pending] = deque()
         self._computed = [0.0]
@@ -126,9 +130,9 @@ class Driver(ABC):
         shared = x.shared if self._stacks else replace(x.shared, stack="off")
         groups = [[x.parties[k] for k in group] for group in place.groups]
         hosts = zip(place.group_hosts, groups, strict=True)
-        self._runtime.get([create(host, PartyGroup, specs, shared) for host, specs in hosts])
+        self._runtime.get([create(host, self._workers[0], specs, shared) for host, specs in hosts])
         widths = tuple(w for group in self._runtime.get([group.widths() for group in self._groups]) for w in group)
-        server = create(place.server_host, Server, shared, widths)
+        server = create(place.server_host, self._workers[1], shared, widths)
         *stacked, _ = self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
         if x.bandwidths:
             self._connect_links(x.bandwidths, widths)
