@@ -33,8 +33,14 @@ def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> 
     plan, measured = checked(plan, now, phase, algorithm.computes(now)), algorithm.system.measured
     if measured is None or plan.end_units is not None:
         return plan
-    seconds = measured.turn_seconds(party, 1.0 - now.utilization[party]) + plan.comm_units
-    return replace(plan, duration_units=seconds, server_units=measured.turn_s[-1] if plan.server_units else 0.0)
+    seconds = measured.turn_seconds(party, _shares(now), algorithm.system.party_comm_units)
+    server = measured.turn_s[-1] if plan.server_units else 0.0
+    return replace(plan, duration_units=seconds + plan.comm_units, server_units=server)
+
+
+def _shares(now: Moment) -> list[float]:
+    """Return what everybody has of its machine."""
+    return [1.0 - c for c in now.utilization]
 
 
 def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
@@ -55,9 +61,8 @@ def _lasting(plan: Plan, algorithm: RoundAlgorithm, now: Moment) -> Plan:
     measured = algorithm.system.measured
     if measured is not None and plan.end_units is None:
         least = 0.0 if plan.pace == "slowest" and any(plan.tau) else plan.duration_units - plan.comm_units
-        share = [1.0 - c for c in now.utilization]
         waits = algorithm.system.waits_for_overrun
-        seconds = measured.round_seconds(plan.tau, share, least, now.absent, waits)
+        seconds = measured.round_seconds(plan.tau, _shares(now), least, now.absent, waits, plan.pace == "fill")
         return replace(plan, duration_units=seconds + plan.comm_units)
     longest = max((t * unit for t, unit in zip(plan.tau, plan.unit_times, strict=True) if t), default=0.0)
     if not algorithm.system.waits_for_overrun or longest <= (plan.duration_units - plan.comm_units) * (1 + ROUNDING):

@@ -135,7 +135,7 @@ def _links(timings: Timings) -> tuple[dict[str, Any], list[float], list[float]]:
         if timings.process[k] == timings.process[-1]:  # nothing travels
             latency[name] = 0.0
         else:
-            small, full = _median(timings.small[k]), _median(timings.round_message[k])
+            small, full = min(timings.small[k]), min(timings.round_message[k])  # nothing else was in the way
             latency[name] = _rounded(small if full > CLEAR * small else full)
             if full > CLEAR * small:
                 bandwidth[name] = _rounded(timings.round_bytes[k] / (full - small))

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+NO_WAIT = math.inf
+"""Cores of a machine that has enough for everybody."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -56,7 +59,7 @@ class Measured:
 
     def round_seconds(
         self, tau: Sequence[int], share: Sequence[float], least_s: float, absent: frozenset[int] = frozenset(),
-        waits: bool = True,
+        waits: bool = True, fills: bool = False,
     ) -> float:  # fmt: skip
         """Return how long a round lasts, without its links.
 
@@ -69,15 +72,20 @@ class Measured:
             least_s: How long the computing lasts at least: the timeout, or 0.
             absent: Participants that neither compute nor embed.
             waits: Whether it lasts until every local iteration has ended, else for ``least_s`` if that is not 0.
+            fills: Whether nobody begins a second local iteration that does not fit.
         """
         embeds = [0.0 if k in absent else s for k, s in enumerate(self.embedding_s)]
         opening_s = self._together([(sum(embeds[k] for k in own), 1.0) for own in self._by_process])
         overhead_s = self.round_s + opening_s
-        if not waits and least_s > 0:
+        if least_s > 0 and not (waits and any(tau)):
             return least_s + overhead_s
         busy = [self._busy_s(k, t) for k, t in enumerate(tau)]
         if least_s > 0:
-            spans = [self._filled_s(b, share[k], least_s, overhead_s) if b else 0.0 for k, b in enumerate(busy)]
+            crowding = self._crowding([max(share[k] if busy[k] else 0.0 for k in own) for own in self._by_process])
+            slowed = [seconds * crowding[m] for seconds, m in zip(busy, self.machine, strict=True)]
+            if fills:
+                slowed = [min(s, least_s * share[k]) if tau[k] > 1 else s for k, s in enumerate(slowed)]
+            spans = [self._filled_s(b, share[k], least_s, overhead_s) if b else 0.0 for k, b in enumerate(slowed)]
             return max(sum(spans[k] for k in own) for own in self._by_process) + overhead_s
         work = []
         for own in self._by_process:
@@ -86,13 +94,26 @@ class Measured:
             work.append((own_s + rests_s, own_s / (own_s + rests_s) if own_s else 0.0))
         return self._together(work) + self.round_s
 
-    def turn_seconds(self, party: int, share: float) -> float:
+    def turn_seconds(self, party: int, share: Sequence[float], link_s: Sequence[float]) -> float:
         """Return the seconds of a party's turn until it sends, without its link.
 
-        As with ``clock=wall``, a party rests for all that its turn takes, the server's answer included.
+        As with ``clock=wall``, a party rests for all that its turn takes, the server's answer included. Where a process
+        or a machine cannot keep up with the turns of all, they take so many times as long.
+
+        Args:
+            party: Its place.
+            share: What everybody has of its machine.
+            link_s: Seconds of every party's messages in a turn.
         """
         answer_s = self.turn_s[-1]
-        return (self.turn_s[party] + answer_s) / share - answer_s
+        turns = [(s + answer_s) / free for s, free in zip(self.turn_s[:-1], share, strict=False)]
+        rates = [1 / (turn + link) if turn + link > 0 else 0.0 for turn, link in zip(turns, link_s, strict=True)]
+        work = [*(s * rate for s, rate in zip(self.turn_s, rates, strict=False)), answer_s * sum(rates)]
+        asked = [sum(work[k] for k in own) for own in self._by_process]
+        machines = self._crowding([min(1.0, part) for part in asked])
+        own_process = next(part for own, part in zip(self._by_process, asked, strict=True) if party in own)
+        crowding = max(own_process, machines[self.machine[party]], machines[self.machine[-1]], 1.0)
+        return turns[party] * crowding - answer_s
 
     def _busy_s(self, k: int, tau: int) -> float:
         return self.first_s[k] + (tau - 1) * self.iteration_s[k] if tau else 0.0
@@ -116,6 +137,8 @@ class Measured:
             work: Per process: the seconds that it takes alone, and the part of them in which it computes.
         """
         left, now = [seconds for seconds, _ in work], 0.0
+        if all(cores == NO_WAIT for cores in self.cores):
+            return max(left)
         while any(seconds > 0 for seconds in left):
             crowding = self._crowding(
                 [part if seconds > 0 else 0.0 for seconds, (_, part) in zip(left, work, strict=True)]
@@ -128,7 +151,3 @@ class Measured:
                 0.0 if over else seconds - step / slow for seconds, slow, over in zip(left, slower, ends, strict=True)
             ]
         return now
-
-
-NO_WAIT = math.inf
-"""Cores of a machine that has enough for everybody."""

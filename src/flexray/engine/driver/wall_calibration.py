@@ -98,7 +98,8 @@ class CalibrationDriver(RoundDriver):
             self._note("alone", host, self._round(host, seconds)[1])
             self._note("first", host, self._round(host)[1])
         self._note("together", everybody, self._round(everybody, seconds)[1])
-        for _ in range(3):
+        self._round(everybody)  # after rests
+        for _ in range(REPETITIONS):
             self._found["rounds", 0].append(self._round(everybody)[0])
 
     def _note(self, kind: str, places: Sequence[int], reports: Sequence[Report]) -> None:

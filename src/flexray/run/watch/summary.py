@@ -100,6 +100,7 @@ class SummaryObserver(Observer):
             "rounds": ended.rounds,
             "sim_time": ended.sim_time,
             "time_unit": x.time_unit,
+            **({"predicted": True} if x.algorithm.system.measured else {}),  # seconds that did not really pass
             "wall_s": round(wall_s, 3),
             "setup_s": round(setup_s, 3),
             "seed": x.shared.seed,
