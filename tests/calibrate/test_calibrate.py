@@ -34,8 +34,9 @@ def test_what_it_measures_is_what_a_run_reads(bundle: Path, tmp_path: Path) -> N
     assert (read.measured.process, read.measured.embedding_s[3]) == ((0,) * 4, 0.0)
     assert read.network == {"t_comm": {"a": 0.0, "b": 0.0, "c": 0.0}}
     speeds = {"kind": "measured", "path": found}
-    run = flexray.simulate(*SMALL, dataset={"path": bundle}, rounds=2, epochs=None, progress=False, speeds=speeds)
-    assert run.rounds["duration_seconds"].tolist() == pytest.approx([1.0 * 4] * 2, rel=0.5)  # one after another
+    keys = {"rounds": 2, "timeout": 0.01, "progress": False, "speeds": speeds}
+    run = flexray.simulate(*SMALL, dataset={"path": bundle}, **keys)
+    assert run.rounds["duration_seconds"].min() > 4 * 0.01  # one after another
 
 
 def test_several_batch_sizes(bundle: Path, tmp_path: Path) -> None:

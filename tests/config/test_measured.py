@@ -13,6 +13,7 @@ from flexray.config.measured import read_measured
 from flexray.core.errors import ConfigError, DataError
 from flexray.core.messages import Record, RoundRecord
 from flexray.run.command import run_command
+from helpers.guides import blocks
 from helpers.jobs import Compose, Run
 
 NAMES = ("a", "b", "c", "server")
@@ -98,6 +99,14 @@ def test_seconds_by_batch_size(write: Write) -> None:
     assert (between.iteration_s[0], between.first_s[0], between.embedding_s[0]) == pytest.approx((0.02, 0.02, 0.0))
     with pytest.raises(DataError, match=r"seconds.yaml: participants.a.iteration_s: has batch sizes 16, 64; expected"):
         read_measured(path, NAMES, 65)
+
+
+def test_the_file_of_the_guide_is_one(write: Write) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "time.md").read_text(encoding="utf-8")
+    (text,) = (text for kind, text in blocks(guide) if kind == "yaml")
+    found = read_measured(write(text), ("upper_left", "lower_left", "server"))
+    assert found.measured.turn_s == pytest.approx((0.016, 0.09, 0.002))
+    assert found.network == {"t_comm": {"lower_left": 0.2, "default": 0.05}, "bandwidth": 1e6}
 
 
 def test_processes_and_machines(write: Write) -> None:

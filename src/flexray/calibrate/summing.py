@@ -92,15 +92,17 @@ def _measured(timings: Timings, turn_links: Sequence[float], crowded: Mapping[in
     iteration = [_median(samples) if samples else slowest for samples in timings.alone]
     first = [_median(f) if f else s for f, s in zip(timings.first, iteration, strict=True)]
     answer = _median(timings.answer)
-    turns = [
-        max(0.0, _median(samples) - answer - link) for samples, link in zip(timings.turn[:-1], turn_links, strict=True)
+    embedding = [_median(samples) for samples in timings.embedding[:-1]]
+    turns = [  # which end with the embeddings of the next, however little is left
+        max(own, _median(samples) - answer - link)
+        for own, samples, link in zip(embedding, timings.turn[:-1], turn_links, strict=True)
     ]
     machine = tuple(_machine_number(timings, k) for k in range(len(timings.names)))
     cores = {machine[k]: cores for k, cores in crowded.items()}
     return Measured(
         iteration_s=tuple(iteration),
         first_s=tuple(first),
-        embedding_s=(*(_median(samples) for samples in timings.embedding[:-1]), 0.0),
+        embedding_s=(*embedding, 0.0),
         turn_s=(*turns, answer),
         round_s=0.0,
         process=timings.process,

@@ -20,13 +20,14 @@ from flexray.config.by_participant import optional, participant, resolve
 from flexray.config.components import component, make
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import bandwidths, build_absences, wires
-from flexray.config.measured import chosen_measured
+from flexray.config.measured import with_measured
 from flexray.config.recording import Recording, chosen_recording
 from flexray.config.schedule import WALL, Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
 from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
 from flexray.core.errors import ConfigError, blame, near_match
+from flexray.core.measured import Measured
 from flexray.core.messages import LABELS_AT, SERVER, SERVER_INDEX
 from flexray.core.speeds import Speeds
 from flexray.data.base import Dataset, Outline, SavedModel
@@ -91,18 +92,14 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         outline = check_outline(data.outline(), data, predicts=saved is not None)
     names = (*outline.parties, SERVER)
     own = _own_keys(config, names)
-    seed = whole("seed", config["seed"], low=0, high=2**63 - 1)
-    wall = schedule.build_wall(config)
+    seed, wall = whole("seed", config["seed"], low=0, high=2**63 - 1), schedule.build_wall(config)
     cluster = build_cluster(config, dataset, names, own)
     computes = build_computes(config, cluster, len(outline.parties))
     participants = _participants(config, names, own, computes, base_dir)
-    if known := chosen_measured(config, names, base_dir):
-        config = known.completed(config)
-    measured_s = known.measured.unit_s([p.frozen for p in participants]) if known else None
-    timeout, speeds = build_speeds(config, dataset, names, base_dir, measured_s)
+    config, measured = with_measured(config, names, base_dir)
+    timeout, speeds = build_speeds(config, dataset, names, base_dir)
     recording = chosen_recording(config, names, base_dir)
-    system = _system(config, participants, timeout, speeds, wall)
-    algorithm = _algorithm(config, replace(system, measured=known.measured) if known else system, algo, recording)
+    algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall, measured), algo, recording)
     absences = build_absences(config, outline.parties, seed, algorithm, recording.absences if recording else None)
     experiment = Experiment(
         shared=_shared(config, data, outline, participants[-1], seed, absences, saved),
@@ -113,7 +110,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         limits=schedule.build_limits(config, recording),
         target=schedule.build_target(config, outline),
         evaluations=schedule.build_evaluations(config),
-        time_unit=recording.time_unit if recording else "seconds" if wall or known else "units",
+        time_unit=recording.time_unit if recording else "seconds" if wall or measured else "units",
         wall=wall,
         bandwidths=bandwidths(config, outline.parties),
         absences=absences,
@@ -252,20 +249,22 @@ def _with_weights(node: Any, base_dir: Path) -> Any:
 
 
 def _system(
-    config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds, wall: WallClock | None
-) -> System:
-    names = tuple(p.name for p in participants)
+    config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds, wall: WallClock | None,
+    measured: Measured | None,
+) -> System:  # fmt: skip
+    names, frozen = tuple(p.name for p in participants), tuple(p.frozen for p in participants)
     system = System(
         names=names,
-        base_units=speeds.base_units,
+        base_units=measured.unit_s(frozen) if measured else speeds.base_units,
         timeout_units=timeout,
         party_comm_units=resolve("network.t_comm", config["network"]["t_comm"], names[:-1], not_negative),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),
-        frozen=tuple(p.frozen for p in participants),
+        frozen=frozen,
         least_utilization=speeds.least_utilization,
         waits_for_overrun=one_of("speeds.overrun", config["speeds"]["overrun"], OVERRUN) == "wait" and not wall,
+        measured=measured,
     )
     rates = one_of("rates", config["rates"], ("fixed", "static"))
     one_of("adaptive.first", config["adaptive"]["first"], FIRST)

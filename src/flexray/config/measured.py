@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ class MeasuredFile:
 
     Args:
         path: The file.
-        measured: The seconds, with those of ``speeds.unit_time`` in their place.
+        measured: The seconds.
         network: Keys of ``network`` for runs that type none.
     """
 
@@ -50,8 +50,12 @@ class MeasuredFile:
         return {**config, "network": node}
 
 
-def chosen_measured(config: Mapping[str, Any], names: Sequence[str], base_dir: Path) -> MeasuredFile | None:
-    """Return the file that ``speeds=measured`` names; None with any other choice.
+def with_measured(
+    config: Mapping[str, Any], names: Sequence[str], base_dir: Path
+) -> tuple[Mapping[str, Any], Measured | None]:
+    """Return the configuration with the links of the file that ``speeds=measured`` names, and the file's seconds.
+
+    With any other choice the configuration stays as it is, and there are no seconds.
 
     Args:
         config: The composed configuration.
@@ -63,7 +67,7 @@ def chosen_measured(config: Mapping[str, Any], names: Sequence[str], base_dir: P
     """
     node = config["speeds"]
     if node["kind"] != MEASURED:
-        return None
+        return config, None
     if config["clock"]["kind"] == "wall":
         raise ConfigError("clock: speeds=measured predicts real seconds on the virtual clock; expected clock=virtual")
     if node["iterations"] is not None:
@@ -71,8 +75,8 @@ def chosen_measured(config: Mapping[str, Any], names: Sequence[str], base_dir: P
     if not isinstance(node["path"], str) or not node["path"]:
         raise ConfigError(f"speeds.path: expected a file of python -m flexray.calibrate, got {shown(node['path'])}")
     found = read_measured(base_dir / Path(node["path"]).expanduser(), names, config["dataset"].get("batch_size"))
-    typed = resolve("speeds.unit_time", node["unit_time"], names, positive, found.measured.iteration_s)
-    return replace(found, measured=found.measured.with_iterations(typed))
+    own = resolve("speeds.unit_time", node["unit_time"], names, positive, found.measured.iteration_s)
+    return found.completed(config), found.measured.with_iterations(own)
 
 
 def read_measured(path: Path, names: Sequence[str], batch_size: int | None = None) -> MeasuredFile:

@@ -45,20 +45,14 @@ PAPER = {
 OTHERS = PaperSpeeds(20.0, (5, 10, 15, 20), 20)
 
 
-def build_speeds(
-    config: Mapping[str, Any],
-    dataset: str,
-    names: Sequence[str],
-    base_dir: Path,
-    measured_s: Sequence[float] | None = None,
-) -> tuple[float, Speeds]:
+def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str], base_dir: Path) -> tuple[float, Speeds]:
     """Return the timeout in units and the speeds of all participants.
 
     The choice gives every participant a base time and a utilization; ``speeds.iterations`` (per timeout),
     ``speeds.unit_time`` (units per local iteration) and ``speeds.utilization`` override it. Iterations are converted to
     unit times with the choice's own timeout, so that a longer ``timeout`` means more iterations. With ``speeds=trace``
-    utilizations that are not set come from the trace. With ``speeds=measured`` everybody's ``measured_s`` seconds are
-    given, those of ``speeds.unit_time`` among them. Relative paths start from ``base_dir``.
+    utilizations that are not set come from the trace; with ``speeds=measured`` unit times come from its file, and do
+    not matter here. Relative paths start from ``base_dir``.
     """
     node, num_parties = config["speeds"], len(names) - 1
     kind = node["kind"]
@@ -69,10 +63,7 @@ def build_speeds(
     if node["iterations"] is not None:
         defaults = [own_timeout / b for b in base]
         base = [own_timeout / n for n in resolve("speeds.iterations", node["iterations"], names, positive, defaults)]
-    if measured_s is None:
-        base = list(resolve("speeds.unit_time", node["unit_time"], names, positive, base))
-    else:
-        base = list(measured_s)
+    base = list(resolve("speeds.unit_time", node["unit_time"], names, positive, base))
     if kind == "trace":
         speeds: Speeds = _trace_speeds(node, tuple(base), names, config["seed"], base_dir)
     else:

@@ -19,6 +19,7 @@ from flexray.config.job import Job
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.core.runfolder import SUMMARY_FILE
 from flexray.core.speeds import Speeds
+from flexray.engine.driver.experiment import Experiment
 from flexray.run.watch.base import Observer, ObserverState
 from flexray.traces.speeds import TraceSpeeds
 
@@ -99,8 +100,7 @@ class SummaryObserver(Observer):
             "parties": list(self._names),
             "rounds": ended.rounds,
             "sim_time": ended.sim_time,
-            "time_unit": x.time_unit,
-            **({"predicted": True} if x.algorithm.system.measured else {}),  # seconds that did not really pass
+            **_time_unit(x),
             "wall_s": round(wall_s, 3),
             "setup_s": round(setup_s, 3),
             "seed": x.shared.seed,
@@ -132,6 +132,11 @@ class SummaryObserver(Observer):
             "kind": plan.kind, "hosts": hosts, "party_threads": plan.threads, "machine_cpus": os.cpu_count(),
             "stack": self._job.experiment.shared.stack, "stacked_parties": self._stacked,
         }  # fmt: skip
+
+
+def _time_unit(x: Experiment) -> dict[str, Any]:
+    """Return the unit of times, and whether it is seconds that did not really pass."""
+    return {"time_unit": x.time_unit, **({"predicted": True} if x.algorithm.system.measured else {})}
 
 
 def _trace(speeds: Speeds) -> dict[str, Any] | None:
