@@ -26,13 +26,13 @@ LEAST_S, MOST_S = 0.01, 60.0
 OF_THE_RUN = (
     "algo", "speeds", "clock", "absence", "rounds", "epochs", "max_time", "timeout", "stop_at_target", "target",
     "eval_every", "eval_every_units", "resume", "checkpoint", "logger", "network.t_comm", "network.bandwidth",
-    "rates", "hydra",
+    "rates", "learn", "hydra",
 )  # fmt: skip
 """Keys of a run that change nothing of what is measured."""
 NEUTRAL = (
     "algo=flex", "speeds=uniform", "clock=virtual", "absence.probability=0", "absence.above=null", "rounds=1",
     "epochs=null", "max_time=null", "target=null", "stop_at_target=false", "network.t_comm=0",
-    "network.bandwidth=null",
+    "network.bandwidth=null", "learn=true",
 )  # fmt: skip
 
 

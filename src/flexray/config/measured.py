@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from flexray.config.by_participant import participant, resolve
+from flexray.config.schema import NetworkConfig
 from flexray.core.checks import not_negative, number, positive, shown, whole
 from flexray.core.errors import ConfigError, DataError, RunFolderError, UserError, near_match
 from flexray.core.measured import NO_WAIT, Measured
@@ -36,16 +37,16 @@ class MeasuredFile:
     network: Mapping[Any, Any]
 
     def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a configuration with the file's links where it has none.
+        """Return a configuration with the file's links where its own are those by default.
 
         Raises:
             DataError: The file has a key that is none of ``network``.
         """
-        node = dict(config["network"])
+        node, usual = dict(config["network"]), {**asdict(NetworkConfig()), "t_comm": None}
         for key, value in self.network.items():
             if key not in node:
                 raise DataError(f"{self.path}: network.{key}: unknown key{near_match(str(key), node)}")
-            node[key] = value if node[key] is None else node[key]
+            node[key] = value if node[key] in (None, usual[key]) else node[key]
         node["t_comm"] = 0.0 if node["t_comm"] is None else node["t_comm"]
         return {**config, "network": node}
 
