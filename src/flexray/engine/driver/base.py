@@ -69,14 +69,11 @@ class Driver(ABC):
     _stacks: bool = False
     """Whether parties of one process may share operations: not in turns, nor where each one's seconds are measured."""
 
-    _workers: tuple[type[PartyGroup], type[Server]] | None = None
-    """The classes of the participants, if not those of a run."""
-
     def __init__(self, experiment: Experiment, runtime: Runtime, placement: Placement) -> None:
         self._x = experiment
         self._runtime = runtime
         self._placement = placement
-        self._classes = self._workers or classes_of(experiment.shared)
+        self._classes = classes_of(experiment.shared)
         self._groups = [remote(runtime, host, self._classes[0]) for host in placement.group_hosts]
         self._server = remote(runtime, placement.server_host, self._classes[1])
         self._clock = Stopwatch()

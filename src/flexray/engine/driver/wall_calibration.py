@@ -17,7 +17,7 @@ from flexray.core.messages import GroupReply, Order, Pace, Record, Report, Snaps
 from flexray.core.timings import Samples, Timings
 from flexray.engine.driver.experiment import Experiment, WallClock
 from flexray.engine.driver.rounds import RoundDriver, reports_of
-from flexray.engine.driver.seam import Placement, Runtime
+from flexray.engine.driver.seam import Placement, Runtime, remote
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.parties.pace import Timer
 from flexray.engine.parties.timed import TimedGroup, TimedServer
@@ -44,7 +44,6 @@ class CalibrationDriver(RoundDriver):
     """
 
     _lookahead, _stacks = 0, False
-    _workers = (TimedGroup, TimedServer)
     _groups: list[TimedGroup]  # type: ignore[assignment]
     _server: TimedServer
 
@@ -52,6 +51,9 @@ class CalibrationDriver(RoundDriver):
         self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: RoundAlgorithm, wall: WallClock
     ) -> None:
         super().__init__(experiment, runtime, placement, algorithm)
+        self._classes = TimedGroup, TimedServer
+        self._groups = [remote(runtime, host, TimedGroup) for host in placement.group_hosts]
+        self._server = remote(runtime, placement.server_host, TimedServer)
         self._budget_s = wall.calibrates_s or 0.0
         self._timer = Timer()
         self._index = 0
