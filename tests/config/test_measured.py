@@ -101,6 +101,16 @@ def test_seconds_by_batch_size(write: Write) -> None:
         read_measured(path, NAMES, 65)
 
 
+def test_another_batch_size_than_the_measured_one_is_told(
+    write: Write, compose_small: Compose, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ("speeds=measured", "dataset.batch_size=8", "timeout=0.2")
+    compose_small(*words, f"speeds.path={write(SECONDS + 'about: {batch_sizes: [8]}')}")
+    assert not caplog.messages
+    compose_small(*words, f"speeds.path={write(SECONDS + 'about: {batch_sizes: [64]}')}")
+    assert caplog.messages == ["speeds: seconds were measured with dataset.batch_size=64, this run has 8"]
+
+
 def test_the_file_of_the_guide_is_one(write: Write) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "time.md").read_text(encoding="utf-8")
     (text,) = (text for kind, text in blocks(guide) if kind == "yaml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -14,6 +15,8 @@ from flexray.core.checks import not_negative, number, positive, shown, whole
 from flexray.core.errors import ConfigError, DataError, RunFolderError, UserError, near_match
 from flexray.core.measured import NO_WAIT, Measured
 from flexray.core.runfolder import read_yaml
+
+log = logging.getLogger("flexray")
 
 MEASURED = "measured"
 SECONDS = ("iteration_s", "first_s", "embedding_s", "turn_s")
@@ -30,11 +33,13 @@ class MeasuredFile:
         path: The file.
         measured: The seconds.
         network: Keys of ``network`` for runs that type none.
+        batch_sizes: Those that were measured, if it says so.
     """
 
     path: Path
     measured: Measured
     network: Mapping[Any, Any]
+    batch_sizes: tuple[Any, ...] = ()
 
     def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return a configuration with the file's links where its own are those by default.
@@ -75,7 +80,12 @@ def with_measured(
         raise ConfigError("speeds.iterations: speeds=measured has seconds; expected speeds.unit_time")
     if not isinstance(node["path"], str) or not node["path"]:
         raise ConfigError(f"speeds.path: expected a file of python -m flexray.calibrate, got {shown(node['path'])}")
-    found = read_measured(base_dir / Path(node["path"]).expanduser(), names, config["dataset"].get("batch_size"))
+    size = config["dataset"].get("batch_size")
+    found = read_measured(base_dir / Path(node["path"]).expanduser(), names, size)
+    if len(found.batch_sizes) == 1 and size not in found.batch_sizes:
+        log.warning(
+            "speeds: seconds were measured with dataset.batch_size=%s, this run has %s", *found.batch_sizes, size
+        )
     own = resolve("speeds.unit_time", node["unit_time"], names, positive, found.measured.iteration_s)
     return found.completed(config), found.measured.with_iterations(own)
 
@@ -97,7 +107,10 @@ def read_measured(path: Path, names: Sequence[str], batch_size: int | None = Non
     except RunFolderError as error:
         raise DataError(f"speeds.path: {path.parent / str(error)}; expected a file of flexray.calibrate") from error
     try:
-        return MeasuredFile(path, _measured(content, names, batch_size), _section(content, "network"))
+        measured, sizes = _measured(content, names, batch_size), _section(content, "about").get("batch_sizes")
+        return MeasuredFile(
+            path, measured, _section(content, "network"), tuple(sizes) if isinstance(sizes, list) else ()
+        )
     except UserError as error:
         raise DataError(f"{path}: {error}") from error
 
