@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from flexray.core.clock import Stopwatch
+from flexray.core.measured import Measured
 from flexray.core.messages import Report
 from flexray.core.speeds import MOST_ITERATIONS, all_local_iterations, all_unit_times, iterations_that_fit
 from flexray.optimizers import LocalOptimizer
@@ -36,6 +37,7 @@ class System:
         least_utilization: The smallest utilization of any participant in the whole run.
         waits_for_overrun: Whether a round lasts until every local iteration that it began has ended; else it ends with
             its timeout, as the paper's formula has it.
+        measured: The seconds of known machines, with which rounds and turns are charged; None: units.
     """
 
     names: tuple[str, ...]
@@ -48,6 +50,7 @@ class System:
     frozen: tuple[bool, ...]
     least_utilization: float = 0.0
     waits_for_overrun: bool = True
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True)

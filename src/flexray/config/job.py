@@ -17,6 +17,7 @@ from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import build_absences, check_algorithm, wires
+from flexray.config.measured import with_measured
 from flexray.config.network import build_network, round_trips
 from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
@@ -26,6 +27,7 @@ from flexray.core.absence import Absences
 from flexray.core.checks import one_of, positive, shown, whole, yes_or_no
 from flexray.core.costs import Costs
 from flexray.core.errors import ConfigError, blame
+from flexray.core.measured import Measured
 from flexray.core.messages import LABELS_AT, SERVER
 from flexray.core.speeds import Speeds
 from flexray.data.base import Dataset, Outline, SavedModel
@@ -88,14 +90,14 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         outline = check_outline(data.outline(), data, predicts=saved is not None)
     names = (*outline.parties, SERVER)
     own = own_keys_of(config, names)
-    seed = whole("seed", config["seed"], low=0, high=2**63 - 1)
-    wall = schedule.build_wall(config)
+    seed, wall = whole("seed", config["seed"], low=0, high=2**63 - 1), schedule.build_wall(config)
     cluster = build_cluster(config, dataset, names, own)
     computes = build_computes(config, cluster, len(outline.parties))
     participants = build_participants(config, names, own, computes, base_dir)
+    config, measured = with_measured(config, names, base_dir)
     timeout, speeds = build_speeds(config, dataset, names, base_dir)
     recording = chosen_recording(config, names, base_dir)
-    algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall), algo, recording)
+    algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall, measured), algo, recording)
     absences = build_absences(config, outline.parties, seed, algorithm, recording.absences if recording else None)
     experiment = Experiment(
         shared=_shared(config, data, outline, participants[-1], seed, absences, saved),
@@ -106,7 +108,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         limits=schedule.build_limits(config, recording),
         target=schedule.build_target(config, outline),
         evaluations=schedule.build_evaluations(config),
-        time_unit=recording.time_unit if recording else "seconds" if wall else "units",
+        time_unit=recording.time_unit if recording else "seconds" if wall or measured else "units",
         wall=wall,
         network=build_network(config, outline.parties, seed, base_dir, algorithm.takes_turns),
         absences=absences,
@@ -185,20 +187,22 @@ def _shared(
 
 
 def _system(
-    config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds, wall: WallClock | None
-) -> System:
-    names = tuple(p.name for p in participants)
+    config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds, wall: WallClock | None,
+    measured: Measured | None,
+) -> System:  # fmt: skip
+    names, frozen = tuple(p.name for p in participants), tuple(p.frozen for p in participants)
     system = System(
         names=names,
-        base_units=speeds.base_units,
+        base_units=measured.unit_s(frozen) if measured else speeds.base_units,
         timeout_units=timeout,
         party_comm_units=round_trips(config, names[:-1]),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),
-        frozen=tuple(p.frozen for p in participants),
+        frozen=frozen,
         least_utilization=speeds.least_utilization,
         waits_for_overrun=one_of("speeds.overrun", config["speeds"]["overrun"], OVERRUN) == "wait" and not wall,
+        measured=measured,
     )
     rates = one_of("rates", config["rates"], ("fixed", "static"))
     one_of("adaptive.first", config["adaptive"]["first"], FIRST)

@@ -36,7 +36,7 @@ class NetworkConfig:
 
     Seven keys, from ``latency`` to ``trace``, time messages one by one, see :mod:`flexray.core.network`; ``clip`` to
     ``bits`` change the embeddings on their way, see :class:`flexray.core.links.Wire`. Each is one number or one per
-    party, but for ``shared`` and ``trace``. ``error_feedback``: what is sent is the change since a sample was last sent.
+    party, but for ``shared`` and ``trace``. ``error_feedback``: what is sent is what changed since a sample was sent.
     """
 
     t_comm: Any = 10.0

@@ -74,7 +74,7 @@ def say_job_stopped(summary: dict[str, Any], folder: Path, job: str, sweeping: b
     """Say that a run was stopped and, unless it is one of a sweep, how it goes on."""
     if summary["status"] not in STOPPED:
         return
-    wall = summary["time_unit"] == "seconds"
+    wall = summary["time_unit"] == "seconds" and not summary.get("predicted")
     how = "; a run on clock=wall cannot be resumed" if wall else f"; go on with: {how_to_go_on(folder)}"
     log.warning("%s%s%s", job, summary["status"], "" if sweeping else how)
 
@@ -220,6 +220,7 @@ RULES = (
         _kind("speeds", "paper", "uniform", "google_mean"),
         "speeds=trace",
     ),
+    Rule(("speeds.machines", "speeds.advance", "speeds.sample_units", "speeds.at_end"), _kind("speeds", "measured")),
     Rule(("speeds.sample_units",), _sample_units, "speeds.advance=time"),
     Rule(("logger.project",), _kind("logger", "none", "tensorboard"), "logger=mlflow or wandb"),
     Rule(("logger.uri",), _kind("logger", "none", "tensorboard", "wandb"), "logger=mlflow"),

@@ -109,9 +109,11 @@ class WallClock:
 
     Args:
         static_rates: Set static learning rates once the seconds of local iterations are known.
+        calibrates_s: Run nothing, but measure for about so many seconds what a run takes; None: run.
     """
 
     static_rates: bool = False
+    calibrates_s: float | None = None
 
 
 @dataclass(frozen=True)

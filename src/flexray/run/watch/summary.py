@@ -108,7 +108,7 @@ class SummaryObserver(Observer):
             "parties": list(self._names),
             "rounds": ended.rounds,
             "sim_time": ended.sim_time,
-            "time_unit": x.time_unit,
+            **_time_unit(x),
             "wall_s": round(wall_s, 3), "setup_s": round(setup_s, 3),
             "seed": x.shared.seed,
             "num_outputs": x.shared.outline.task.num_outputs,
@@ -145,6 +145,11 @@ class SummaryObserver(Observer):
             "kind": plan.kind, "hosts": hosts, "party_threads": plan.threads, "machine_cpus": os.cpu_count(),
             "stack": self._job.experiment.shared.stack, "stacked_parties": self._stacked,
         }  # fmt: skip
+
+
+def _time_unit(x: Experiment) -> dict[str, Any]:
+    """Return the unit of times, and whether it is seconds that did not really pass."""
+    return {"time_unit": x.time_unit, **({"predicted": True} if x.algorithm.system.measured else {})}
 
 
 def _traces(x: Experiment) -> dict[str, Any]:
