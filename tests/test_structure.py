@@ -29,7 +29,7 @@ FLOORS = (
     ("config",),
     ("run",),
     ("predict", "cluster", "check"),
-    ("api", "calibrate"),
+    ("api", "calibrate", "advise"),
 )
 """What stands in the package, from the ground up: a module imports from its own room and from floors below."""
 ENGINE = ("parties", "driver", "hosts")
