@@ -41,7 +41,7 @@ FREE = (
 )  # fmt: skip
 """Keys that may change, as no number until now depends on them."""
 SINCE = {
-    "stack": "exact", "network.jitter": 0.0, "network.loss": 0.0, "network.trace.advance": "round",
+    "stack": "exact", "learn": True, "network.jitter": 0.0, "network.loss": 0.0, "network.trace.advance": "round",
     "network.trace.at_end": "wrap",
 }  # fmt: skip
 """Keys that records of older versions lack, and what they would have said."""

@@ -12,9 +12,9 @@ from flexray.algorithms.checked import plan_turn
 from flexray.core.clock import EventQueue, Stopwatch
 from flexray.core.messages import EvalRecord, Order, Report, RoundRecord, Snapshot, Turn
 from flexray.core.network import Network
-from flexray.engine.driver.base import CODEC, Driver, Pending
+from flexray.engine.driver.base import CODEC, Driver
 from flexray.engine.driver.experiment import Experiment
-from flexray.engine.driver.records import completed, new_record
+from flexray.engine.driver.records import Pending, completed, new_record
 from flexray.engine.driver.seam import Placement, Runtime
 from flexray.engine.driver.transfers import SavedTurn, Transfers
 from flexray.engine.parties.group import PartyGroup

@@ -9,7 +9,7 @@ from typing import Literal
 
 from flexray.algorithms.base import EventAlgorithm, Moment, RoundAlgorithm
 from flexray.core.absence import Absences
-from flexray.core.messages import Report
+from flexray.core.messages import FloatArray
 from flexray.core.network import Network
 from flexray.core.scores import meets
 from flexray.core.speeds import Speeds
@@ -152,15 +152,13 @@ class Experiment:
         """Names of the parties, then ``server``."""
         return (*(party.name for party in self.parties), self.shared.server.name)
 
-    def moment(
-        self, index: int, sim_time: float, reports: tuple[Report, ...] | None = None, everybody: bool = False
-    ) -> Moment:
+    def moment(self, index: int, sim_time: float, everybody: bool = False) -> Moment:
         """Return what is known when a round (0-based) starts; ``everybody``: as if nobody were absent."""
         utilization = self.speeds.utilization(index, sim_time)
         absent = frozenset[int]() if everybody else self.absent(index, utilization)
         timed = self.network is not None and self.network.one_by_one
         units = self.network.round_units(index, sim_time, absent) if self.network and timed else None
-        return Moment(index, sim_time, utilization, reports, absent, units)
+        return Moment(index, sim_time, utilization, absent=absent, party_comm_units=units)
 
     def turn(self, party: int, index: int, sim_time: float) -> Moment:
         """Return what is known when a turn (0-based) of a party (0-based) starts: its link as if nobody else sent."""
@@ -169,6 +167,19 @@ class Experiment:
             own = self.network.turn_units(party, index, sim_time)
             units = tuple(own if k == party else u for k, u in enumerate(self.network.usual_units()))
         return Moment(index, sim_time, utilization, party_comm_units=units)
+
+    def message_bytes(self, widths: Sequence[int], head_v: FloatArray) -> tuple[list[int], list[int]]:
+        """Return the bytes of every party's message up and of the one down, with a whole batch.
+
+        Args:
+            widths: The parties' embedding widths.
+            head_v: The server's parameters.
+        """
+        shared, size, itemsize = self.shared, self.shared.batch_size, head_v.itemsize
+        up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
+        gets_phi = not self.algorithm.takes_turns and shared.labels_at == "all"
+        phi = head_v.nbytes + sum(up)
+        return up, [phi if gets_phi else size * width * itemsize for width in widths]
 
     def sends(self, index: int, parties: Collection[int]) -> tuple[tuple[int, int], ...] | None:
         """Return how often messages up and down are sent, those of ``parties`` in a round (VAFL: a turn); None: once.

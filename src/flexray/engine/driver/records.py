@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from flexray.algorithms.base import Plan
 from flexray.core.messages import Order, RoundRecord
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A submitted round, evaluation or snapshot, before its results are read.
+
+    Args:
+        record: What is known of it.
+        promises: Its results.
+        sends: How often messages are sent, if some get lost: up and down, per party.
+    """
+
+    record: Any
+    promises: tuple[Any, ...]
+    sends: tuple[tuple[int, int], ...] | None = None
 
 
 def new_record(
