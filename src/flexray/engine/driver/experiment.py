@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from flexray.algorithms.base import EventAlgorithm, Moment, RoundAlgorithm
 from flexray.core.absence import Absences
 from flexray.core.messages import FloatArray
-from flexray.core.network import Network
+from flexray.core.network import WAYS, Network
 from flexray.core.scores import meets
 from flexray.core.speeds import Speeds
 from flexray.engine.parties.spec import ParticipantSpec, Shared
@@ -165,7 +165,7 @@ class Experiment:
         utilization, units = self.speeds.utilization(index, sim_time), None
         if self.network is not None and self.network.one_by_one:
             own = self.network.turn_units(party, index, sim_time)
-            units = tuple(own if k == party else u for k, u in enumerate(self.network.usual_units()))
+            units = tuple(own if k == party else u for k, u in enumerate(self.network.usual_units))
         return Moment(index, sim_time, utilization, party_comm_units=units)
 
     def message_bytes(self, widths: Sequence[int], head_v: FloatArray) -> tuple[list[int], list[int]]:
@@ -181,15 +181,16 @@ class Experiment:
         phi = head_v.nbytes + sum(up)
         return up, [phi if gets_phi else size * width * itemsize for width in widths]
 
-    def sends(self, index: int, parties: Collection[int]) -> tuple[tuple[int, int], ...] | None:
-        """Return how often messages up and down are sent, those of ``parties`` in a round (VAFL: a turn); None: once.
-
-        Others count as sent once, so that nothing of them is drawn.
-        """
+    def sends(self, index: int, party: int | None = None) -> tuple[tuple[int, int], ...] | None:
+        """Return how often messages up and down are sent in a round, or in a turn of a party; None: all once."""
         network = self.network
-        if network is None or not any(link.loss for link in network.links):
+        if network is None or not network.loses:
             return None
-        return tuple(network.sends(k, index) if k in parties else (1, 1) for k in range(len(self.parties)))
+        if party is None:
+            up, down = (network.in_round(way, index, 0.0).sends_p.tolist() for way in WAYS)
+            return tuple(zip(up, down, strict=True))
+        up, down = (int(network.in_turn(way, party, index, 0.0).sends_p[0]) for way in WAYS)
+        return tuple((up, down) if k == party else (1, 1) for k in range(len(self.parties)))
 
     def absent(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
         """Return the parties (0-based) that miss a round (0-based) in which CPU utilizations are these."""

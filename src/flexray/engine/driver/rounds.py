@@ -62,7 +62,7 @@ class RoundDriver(Driver):
             self._await(embeddings, server)
             ahead = None if evaluated else absent_next
             embeddings, server = self._submit(done - 1, orders, ahead, embeddings, server)
-            sends = self._x.sends(now.round, range(len(self._x.parties)))
+            sends = self._x.sends(now.round)
             self._pending.append(Pending(record, (*embeddings, server), sends))
             if evaluated:
                 yield from self._read(self._lookahead)
