@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from flexray.config.job import Job
+from flexray.config.schema import NetworkConfig
 from flexray.core.errors import ConfigError, DataError
 from flexray.core.messages import Ended, Record
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.run.resume import changed_keys
 from flexray.run.watch.timeline import round_events
 from helpers.jobs import Compose, Run
 from helpers.several_hosts import SeveralHosts
@@ -117,6 +120,12 @@ def test_bandwidths_follow_a_trace(compose_small: Compose, run_inline: Run, tmp_
     )
     found = rounds_of(run_inline(compose_small(*words, *by_time)))
     assert [r.comm_units for r in found] == pytest.approx([80, 160, 320, 320])
+
+
+def test_records_of_older_versions_can_go_on() -> None:
+    now = {"network": asdict(NetworkConfig())}
+    before = {key: now["network"][key] for key in ("t_comm", "bandwidth", "clip", "noise", "top_k", "bits")}
+    assert changed_keys({"network": before}, now, ()) == []
 
 
 @pytest.mark.parametrize(
