@@ -88,6 +88,17 @@ def test_moments_that_outlive_a_round_are_saved(
     assert_goes_on_from_anywhere(lambda: compose_job(*overrides), run_inline)
 
 
+@pytest.mark.parametrize("words", ["algo.max_ahead=0", "algo.max_ahead=1 algo.server=free"])
+def test_parties_that_wait_for_slower_ones_still_do(
+    words: str, compose_job: Compose, run_inline: Run, bundle: Any
+) -> None:
+    overrides = (
+        "algo=vafl", "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", "rounds=9", "eval_every=4",
+        "network.t_comm=[1,5,2]",
+    )  # fmt: skip
+    assert_goes_on_from_anywhere(lambda: compose_job(*overrides, *words.split()), run_inline)
+
+
 def test_a_longer_run_can_go_on_where_a_shorter_one_ended(compose_job: Compose, run_inline: Run, bundle: Any) -> None:
     base = ("dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", "eval_every=4")
     for limit in ("rounds=5", "rounds=8", "max_time=160"):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from flexray.core.clock import Stopwatch
+from flexray.core.measured import Measured
 from flexray.core.messages import Report
 from flexray.core.speeds import MOST_ITERATIONS, all_local_iterations, all_unit_times, iterations_that_fit
 from flexray.optimizers import LocalOptimizer
@@ -36,6 +37,7 @@ class System:
         least_utilization: The smallest utilization of any participant in the whole run.
         waits_for_overrun: Whether a round lasts until every local iteration that it began has ended; else it ends with
             its timeout, as the paper's formula has it.
+        measured: The seconds of known machines, with which rounds and turns are charged; None: units.
     """
 
     names: tuple[str, ...]
@@ -48,6 +50,7 @@ class System:
     frozen: tuple[bool, ...]
     least_utilization: float = 0.0
     waits_for_overrun: bool = True
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,10 @@ class Algorithm:
 
     takes_turns: ClassVar[bool]
     """Whether parties take turns, each at its own pace; else all participants share global rounds."""
+    private_labels: ClassVar[bool] = False
+    """Whether labels must stay with one participant, which sends gradients: ``labels_at=all`` is refused."""
+    error_feedback: ClassVar[bool] = False
+    """Whether compression must send differences: ``network.error_feedback=false`` is refused."""
 
     def __init__(self, system: System) -> None:
         self.system = system
@@ -204,6 +211,10 @@ class RoundAlgorithm(Algorithm, ABC):
         links = enumerate(self.system.party_comm_units)
         return max((units for k, units in links if k not in now.absent), default=0.0)
 
+    def wait_for_all(self, now: Moment, tau: int) -> Plan:
+        """Return the plan of a round that waits until the slowest has taken ``tau`` local iterations, as all do."""
+        return self.make_plan(now, self.same_for_all(tau), tau * self.slowest_unit(now), pace="slowest")
+
     def make_plan(
         self,
         now: Moment,
@@ -232,6 +243,11 @@ class EventAlgorithm(Algorithm, ABC):
     """An algorithm in which parties take turns, each at its own pace."""
 
     takes_turns = True
+    max_ahead: int | None = None
+    """How many turns a party may be ahead of the slowest one before it waits; None: it never waits.
+
+    The party has taken ``n`` turns, the slowest ``m``: it begins its next one when ``n - m <= max_ahead``.
+    """
 
     @abstractmethod
     def plan(self, party: int, now: Moment) -> Plan:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from flexray.config.by_participant import optional, participant, resolve
+from flexray.config.measured import MEASURED
 from flexray.core.checks import fraction, one_of, positive, shown
 from flexray.core.errors import ConfigError, near_match
 from flexray.core.seeds import generator
@@ -20,7 +21,7 @@ from flexray.traces.reading import read_trace, shipped_traces, trace_info
 from flexray.traces.speeds import Advance, AtEnd, TraceSpeeds
 
 DEFAULT_TIMEOUT = 20.0
-KINDS = ("paper", "uniform", "google_mean", "trace", "replay")
+KINDS = ("paper", "uniform", "google_mean", "trace", "replay", MEASURED)
 ADVANCE: tuple[Advance, ...] = ("round", "time")
 AT_END: tuple[AtEnd, ...] = ("wrap", "hold", "error")
 
@@ -50,7 +51,8 @@ def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str], 
     The choice gives every participant a base time and a utilization; ``speeds.iterations`` (per timeout),
     ``speeds.unit_time`` (units per local iteration) and ``speeds.utilization`` override it. Iterations are converted to
     unit times with the choice's own timeout, so that a longer ``timeout`` means more iterations. With ``speeds=trace``
-    utilizations that are not set come from the trace. Relative paths start from ``base_dir``.
+    utilizations that are not set come from the trace; with ``speeds=measured`` unit times come from its file, and do
+    not matter here. Relative paths start from ``base_dir``.
     """
     node, num_parties = config["speeds"], len(names) - 1
     kind = node["kind"]
@@ -86,7 +88,7 @@ def _capped(speeds: Speeds, given: Any, names: Sequence[str]) -> Speeds:
 def _choice(kind: str, dataset: str, num_parties: int) -> tuple[float, list[float], list[float]]:
     """Return timeout, base units and utilizations of a choice of ``speeds``."""
     idle = [0.0] * (num_parties + 1)
-    if kind in ("uniform", "trace", "replay"):
+    if kind in ("uniform", "trace", "replay", MEASURED):
         return DEFAULT_TIMEOUT, [1.0] * (num_parties + 1), idle
     if kind == "google_mean":
         return DEFAULT_TIMEOUT, [1.0] * (num_parties + 1), list(google_means(num_parties))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flexray.core import runfolder
+from flexray.core.costs import TITLES
 from flexray.core.errors import DataError, RunFolderError
 from flexray.core.runfolder import flatten, natural, read_json, read_table, read_yaml
 from flexray.report.runs import COMPLETED, DAMAGED, ENDS, UNFINISHED, Evaluations, FloatArray, Run, Series
@@ -131,13 +132,14 @@ def chosen_and_typed(choices: Mapping[Any, Any], task: Iterable[Any]) -> dict[st
 def _planned(run: Run) -> dict[str, Any]:
     """Return a summary of a run that has none yet."""
     known = run.evals.metrics if run.evals else {}
+    chosen = (run.choices.get("clock"), run.choices.get("speeds"))
     usual = next((metric for metric in ("test_top1", "test_mae") if metric in known), "?")
     return {
         "algo": _name(run, "algo"),
         "dataset": _name(run, "dataset"),
         "seed": run.config.get("seed", "?"),
         "target": run.config.get("target"),
-        "time_unit": "seconds" if run.choices.get("clock") == "wall" else "units",
+        "time_unit": "seconds" if "wall" in chosen or "measured" in chosen else "units",
         "metric": run.config.get("target_metric") or usual,
     }
 
@@ -177,8 +179,9 @@ def _evaluations(path: Path, series: Series, may_lack: bool) -> Evaluations:
         return Evaluations(NOTHING, NOTHING, NOTHING, {})
     rounds, time = (_numbers(path.name, table, column) for column in ("round", "sim_time"))
     sent = np.concatenate([[0.0], series.sent_bytes_r])[np.searchsorted(series.number_r, rounds, side="right")]
-    metrics = {c: _numbers(path.name, table, c) for c in table if c not in ("round", "epoch", "sim_time")}
-    return Evaluations(rounds, time, sent, metrics)
+    values = {c: _numbers(path.name, table, c) for c in table if c not in ("round", "epoch", "sim_time")}
+    costs = {name: values.pop(name) for name in TITLES if name in values}
+    return Evaluations(rounds, time, sent, values, costs)
 
 
 def _column(file: str, table: dict[str, list[str]], column: str) -> list[str]:

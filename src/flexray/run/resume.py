@@ -42,9 +42,9 @@ FREE = (
 """Keys that may change, as no number until now depends on them."""
 SINCE = {
     "stack": "exact", "learn": True, "network.jitter": 0.0, "network.loss": 0.0, "network.trace.advance": "round",
-    "network.trace.at_end": "wrap",
+    "network.trace.at_end": "wrap", "network.error_feedback": False, "absence.sample": None,
 }  # fmt: skip
-"""Keys that records of older versions lack, and what they would have said."""
+"""Keys that records of older versions lack, and what they would have said, unless that is null."""
 AUTO = "auto"
 ALIKE = ("progress", "resume", "trust")
 """Keys in which jobs of a sweep may differ and be the same job."""

@@ -146,6 +146,11 @@ class Driver(ABC):
         """Start a call in every group; return the promises."""
         return [call(group) for group in self._groups]
 
+    def _keep_first(self) -> None:
+        """Have parties store their first embeddings of all training samples, if any may have to."""
+        if self._x.absences is not None or self._x.shared.error_feedback:
+            self._runtime.get(self._everywhere(lambda group: group.keep_first()))
+
     def _at_server(self, call: Callable[[Server], T]) -> list[T]:
         """Start a call at the server; return its promise, alone."""
         return [call(self._server)]

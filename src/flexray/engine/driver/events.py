@@ -1,8 +1,13 @@
-"""Turns of single parties: VAFL."""
+"""Turns of single parties: VAFL.
+
+A party whose turn has ended begins the next one at once or, where the algorithm bounds how far it may be ahead, when
+the slowest has caught up. Its embeddings are the same by then, since its model changes in its own turns alone; so they
+are computed ahead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -38,6 +43,8 @@ class EventDriver(Driver):
         self._watches = [Stopwatch() for _ in experiment.parties]
         self._serving = Stopwatch()
         self._computed = [0.0] * len(experiment.parties)
+        self._idle = set(range(len(experiment.parties)))
+        self._waited = [0.0] * len(experiment.parties)
         self._queue: EventQueue[tuple[int, float, Plan, tuple[float, ...]]] = EventQueue()
         self._transfers: Transfers | None = None
         self._place = {k: place for group in placement.groups for place, k in enumerate(group)}
@@ -59,8 +66,7 @@ class EventDriver(Driver):
             self._evaluate(0)
             self._fill_table()
             turns = [self._first_turn(party) for party in parties]
-            for party in parties:
-                self._begin_turn(party)
+            self._begin_turns()
         while done != limit and not self._stopping:
             self._settle()
             arrival, (party, start, plan, utilization) = self._queue.next
@@ -74,9 +80,11 @@ class EventDriver(Driver):
             self._clock.now = served.now
             orders = self._orders(plan, done)
             self._computed[party] += plan.unit_times[party]
-            record = new_record(done + 1, start, served.now, plan, orders, utilization, party)
+            waited = self._waited[party]
+            record = new_record(done + 1, start, served.now, plan, orders, utilization, party, waited=waited)
             turns[party] = self._submit(record, party, orders, turns[party])
-            self._begin_turn(party)
+            self._idle.add(party)
+            self._begin_turns()
             done += 1
             evaluated = self._is_eval(done, served.now)
             if evaluated:
@@ -112,6 +120,8 @@ class EventDriver(Driver):
     def _state(self) -> dict[str, Any]:
         queue = (self._queue.entries, self._queue.pushed)
         state = {"turn": self._turn, "watches": self._watches, "queue": queue, "serving": self._serving}
+        if self._algorithm.max_ahead is not None:
+            state["waited"] = self._waited
         if self._transfers is not None:
             state["transfers"] = self._transfers.save()
         return {**super()._state(), **{key: CODEC.encode(value, {}) for key, value in state.items()}}
@@ -120,6 +130,8 @@ class EventDriver(Driver):
         event = tuple[int, float, Plan, tuple[float, ...]]
         queue = tuple[list[tuple[float, float, int, float, event]], int]
         kinds = {"turn": list[int], "watches": list[Stopwatch], "queue": queue, "serving": Stopwatch}
+        if self._algorithm.max_ahead is not None:
+            kinds["waited"] = list[float]
         if self._transfers is not None:
             kinds["transfers"] = tuple[float, list[SavedTurn]]
         return {**super()._kinds(), **kinds}
@@ -127,17 +139,34 @@ class EventDriver(Driver):
     def _take_over(self, state: dict[str, Any]) -> None:
         turns = [entry[-1] for entry in state["queue"][0]] + state.get("transfers", (0.0, []))[1]
         waiting, plans = sorted(turn[0] for turn in turns), [turn[2] for turn in turns]
-        if waiting != list(range(len(self._turn))) or len(state["watches"]) != len(self._turn):
-            raise ValueError(f"queue: expected a turn of each of {len(self._turn)} parties, got those of {waiting}")
+        begun = [k for k in range(len(self._turn)) if not self._is_ahead(k, state["turn"])]
+        if waiting != begun or len(state["watches"]) != len(self._turn):
+            raise ValueError(f"queue: expected a turn of each of {len(begun)} parties, got those of {waiting}")
         if any({len(plan.tau), len(plan.lr)} != {len(self._x.names)} for plan in plans):
             raise ValueError(f"queue: expected plans for {len(self._x.names)} participants")
         self._turn, self._watches, self._serving = state["turn"], state["watches"], state["serving"]
         self._queue = EventQueue(*state["queue"])
+        self._idle, self._waited = self._idle.difference(begun), state.get("waited", self._waited)
         if self._transfers is not None:
             self._transfers.load(state["transfers"], self._turn)
 
+    def _is_ahead(self, party: int, turns: Sequence[int]) -> bool:
+        """Whether a party has taken so many more turns than the slowest that it has to wait."""
+        most = self._algorithm.max_ahead
+        return most is not None and turns[party] - min(turns) > most
+
+    def _begin_turns(self) -> None:
+        """Let the parties that are between two turns begin the next one, except those that have to wait."""
+        for party in sorted(self._idle):
+            if not self._is_ahead(party, self._turn):
+                self._idle.remove(party)
+                self._begin_turn(party)
+
     def _begin_turn(self, party: int) -> None:
         watch = self._watches[party]
+        self._waited[party] = max(0.0, self._clock.now - watch.now)  # times that tie may differ by rounding
+        if self._waited[party]:
+            watch.move_to(self._clock.now)
         start = watch.now
         now = self._x.turn(party, self._turn[party], start)
         plan = plan_turn(self._algorithm, party, self._x.names[party], now)
@@ -149,6 +178,7 @@ class EventDriver(Driver):
 
     def _fill_table(self) -> list[None]:
         """Start sending all embeddings of the training samples to the server."""
+        self._keep_first()
         embeddings = [group.embed_split("train", "train") for group in self._groups]
         return self._at_server(lambda server: server.fill(*embeddings))
 

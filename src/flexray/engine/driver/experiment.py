@@ -109,9 +109,11 @@ class WallClock:
 
     Args:
         static_rates: Set static learning rates once the seconds of local iterations are known.
+        calibrates_s: Run nothing, but measure for about so many seconds what a run takes; None: run.
     """
 
     static_rates: bool = False
+    calibrates_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,11 @@ class Experiment:
     def names(self) -> tuple[str, ...]:
         """Names of the parties, then ``server``."""
         return (*(party.name for party in self.parties), self.shared.server.name)
+
+    @property
+    def bounds_turns(self) -> bool:
+        """Whether parties wait for slower ones between their turns."""
+        return isinstance(self.algorithm, EventAlgorithm) and self.algorithm.max_ahead is not None
 
     def moment(self, index: int, sim_time: float, everybody: bool = False) -> Moment:
         """Return what is known when a round (0-based) starts; ``everybody``: as if nobody were absent."""

@@ -34,6 +34,7 @@ def new_record(
     utilization: tuple[float, ...],
     party: int | None = None,
     absent: tuple[int, ...] | None = None,
+    waited: float = 0.0,
     links: tuple[float, ...] | None = None,
 ) -> RoundRecord:
     """Return the record of a submitted round, before its reports are known."""
@@ -54,6 +55,7 @@ def new_record(
         party=party,
         absent=absent,
         server_units=plan.server_units,
+        waited_units=waited,
         party_comm_units=links,
     )
 

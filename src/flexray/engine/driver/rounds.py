@@ -75,9 +75,8 @@ class RoundDriver(Driver):
         yield from self._read_all(done, limit)
 
     def _prepare(self) -> None:
-        """Collect first embeddings from parties that may miss rounds, and let the time of a dummy round pass."""
-        if self._x.absences is not None:
-            self._runtime.get(self._everywhere(lambda group: group.keep_first()))
+        """Store first embeddings, if they are needed, and let the time of a dummy round pass."""
+        self._keep_first()
         now = self._x.moment(0, self._clock.now, everybody=True)
         if (dummy := plan_dummy(self._algorithm, now)) is not None:
             self._clock = dummy.end(self._clock)

@@ -47,6 +47,7 @@ class WallRoundDriver(RoundDriver):
     def _prepare(self) -> None:
         self._measure_base_times()
         self._take_dummy_round()
+        self._keep_first()
 
     def _advance(self, plan: Plan, end: Stopwatch) -> None:
         """Do nothing: the time is known when the round has ended."""

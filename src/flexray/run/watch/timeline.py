@@ -74,6 +74,8 @@ class TimelineObserver(Observer):
 def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
     """Return the events of one round: each participant computes, waits and communicates, or is absent.
 
+    In a turn, a party may have waited for slower ones before.
+
     ``scale`` is microseconds per unit of time.
     """
     together = record.duration - record.comm_units
@@ -94,6 +96,8 @@ def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
         if record.server_units:  # a turn's message travels at once, then waits for the server
             sent = begin + busy + record.comm_units
             spans[1:] = [("communicate", begin + busy, record.comm_units), ("wait", sent, together - busy)]
+        if record.waited_units:
+            spans.insert(0, ("wait", begin - record.waited_units, record.waited_units))
         for name, start, length in spans:
             if length > 0 or name == "communicate":
                 events.append(_event(name, k, start * scale, length * scale, about))
