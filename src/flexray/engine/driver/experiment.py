@@ -171,8 +171,8 @@ class Experiment:
         """Return what is known when a turn (0-based) of a party (0-based) starts: its link as if nobody else sent."""
         utilization, units = self.speeds.utilization(index, sim_time), None
         if self.network is not None and self.network.one_by_one:
-            own = self.network.turn_units(party, index, sim_time)
-            units = tuple(own if k == party else u for k, u in enumerate(self.network.usual_units))
+            usual, own = self.network.usual_units, self.network.turn_units(party, index, sim_time)
+            units = (*usual[:party], own, *usual[party + 1 :])
         return Moment(index, sim_time, utilization, party_comm_units=units)
 
     def message_bytes(self, widths: Sequence[int], head_v: FloatArray) -> tuple[list[int], list[int]]:
