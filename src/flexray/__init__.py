@@ -1,7 +1,7 @@
 """flexray: vertical federated learning on a Ray cluster, on a virtual clock.
 
 ``flexray.simulate``, ``flexray.sweep``, ``flexray.read``, ``flexray.Run``, ``flexray.Sweep`` (all in
-:mod:`flexray.api`), ``flexray.cluster`` and ``flexray.check`` are imported when they are used.
+:mod:`flexray.api`), ``flexray.cluster``, ``flexray.calibrate`` and ``flexray.check`` are imported when they are used.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flexray.api.simulate import simulate as simulate
     from flexray.api.sweep import Sweep as Sweep
     from flexray.api.sweep import sweep as sweep
+    from flexray.calibrate import calibrate as calibrate
     from flexray.check import check as check
     from flexray.cluster import cluster as cluster
     from flexray.core.errors import FlexrayError as FlexrayError
@@ -26,6 +27,7 @@ PUBLIC = {
     "simulate": "api.simulate",
     "sweep": "api.sweep",
     "read": "api.read",
+    "calibrate": "calibrate",
     "check": "check",
     "cluster": "cluster",
     "Run": "api.run",

@@ -261,6 +261,12 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
             ("clock=wall", "absence.probability={1:0.5}"),
             "absence.probability: absence is simulated on the virtual clock alone; expected clock=virtual",
         ),
+        (("algo=vafl", "algo.max_ahead=-1"), "algo.max_ahead: expected a whole number of at least 0, got -1"),
+        (("algo=vafl", "algo.max_ahead=few"), "algo.max_ahead: expected a whole number of at least 0, got 'few'"),
+        (
+            ("algo=vafl", "algo.max_ahead=1", "clock=wall"),
+            "algo.max_ahead: parties wait on the virtual clock alone; expected null, got 1",
+        ),
         (
             ("parties.1.clip_norm=1", "parties.upper_left.clip_norm=2"),
             "parties.upper_left: 'upper_left' is given twice, by",

@@ -1,4 +1,4 @@
-"""Links and what happens on them, from the keys ``network.*``, and parties that miss rounds, from ``absence.*``."""
+"""What happens to embeddings on links, from keys ``network.*``, and parties that miss rounds, from ``absence.*``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,6 @@ from flexray.core.absence import Absences, ChosenAbsences, DrawnAbsences
 from flexray.core.checks import not_negative, number, positive, shown, whole
 from flexray.core.errors import ConfigError
 from flexray.core.links import PLAIN, Wire
-
-
-def bandwidths(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[float, ...]:
-    """Return bytes per unit of time of every party's link; nothing if bytes take no time."""
-    given = config["network"]["bandwidth"]
-    if given is None:
-        return ()
-    return resolve("network.bandwidth", given, parties, positive, [math.inf] * len(parties))
 
 
 def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]:

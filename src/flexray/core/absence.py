@@ -20,13 +20,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from typing_extensions import override
 
-from flexray.core.seeds import derive
-
-DRAWS = 2.0**63
-"""The number of seeds that :func:`flexray.core.seeds.derive` returns."""
+from flexray.core.seeds import uniform
 
 
 class Absences(ABC):
@@ -76,21 +74,25 @@ class DrawnAbsences(Absences):
 
     @override
     def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
-        return frozenset(
-            k
-            for k in self.possible
-            if utilization[k] > self.above[k] or self._draw("absence", round_index, k) < self.probability[k]
-        ) | frozenset(self._drawn_last(round_index))
+        return _missing(self, round_index, tuple(utilization))
 
-    def _drawn_last(self, round_index: int) -> list[int]:
-        """Return the parties that are not in the round's sample."""
-        parties = range(len(self.probability))
-        if self.sample is None or self.sample >= len(parties):
-            return []
-        return sorted(parties, key=lambda k: self._draw("sample", round_index, k))[self.sample :]
+    def draw(self, what: str, round_index: int, party: int) -> float:
+        """Return the number in [0, 1) that decides on a party in a round."""
+        return uniform(self.seed, what, round_index, party + 1)
 
-    def _draw(self, what: str, round_index: int, party: int) -> float:
-        return derive(self.seed, what, round_index, party + 1) / DRAWS
+
+@lru_cache(maxsize=2)
+def _missing(absences: DrawnAbsences, round_index: int, utilization: tuple[float, ...]) -> frozenset[int]:
+    """Return the parties that miss a round, which is asked for when it is planned and when the one before is."""
+    parties, draw = range(len(absences.probability)), absences.draw
+    missing = {
+        k
+        for k in absences.possible
+        if utilization[k] > absences.above[k] or draw("absence", round_index, k) < absences.probability[k]
+    }
+    if absences.sample is not None:
+        missing.update(sorted(parties, key=lambda k: draw("sample", round_index, k))[absences.sample :])
+    return frozenset(missing)
 
 
 @dataclass(frozen=True)

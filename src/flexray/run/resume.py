@@ -40,8 +40,11 @@ FREE = (
     "checkpoint.recover_every",
 )  # fmt: skip
 """Keys that may change, as no number until now depends on them."""
-SINCE = {"stack": "exact", "network.error_feedback": False, "absence.sample": None}
-"""Keys that records of older versions lack, and what they would have said."""
+SINCE = {
+    "stack": "exact", "learn": True, "network.jitter": 0.0, "network.loss": 0.0, "network.trace.advance": "round",
+    "network.trace.at_end": "wrap", "network.error_feedback": False, "absence.sample": None,
+}  # fmt: skip
+"""Keys that records of older versions lack, and what they would have said, unless that is null."""
 AUTO = "auto"
 ALIKE = ("progress", "resume", "trust")
 """Keys in which jobs of a sweep may differ and be the same job."""

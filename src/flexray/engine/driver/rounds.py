@@ -13,9 +13,9 @@ from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 from flexray.algorithms.checked import plan_dummy, plan_round
 from flexray.core.clock import Stopwatch
 from flexray.core.messages import EvalRecord, GroupReply, Order, Report, RoundRecord, ServerReply, Snapshot
-from flexray.engine.driver.base import Driver, Pending
+from flexray.engine.driver.base import Driver
 from flexray.engine.driver.experiment import Experiment
-from flexray.engine.driver.records import completed, new_record
+from flexray.engine.driver.records import Pending, completed, new_record
 from flexray.engine.driver.seam import Placement, Runtime
 
 
@@ -31,6 +31,7 @@ class RoundDriver(Driver):
     ) -> None:
         super().__init__(experiment, runtime, placement)
         self._algorithm = algorithm
+        self._next = Moment(-1, 0.0, ())
 
     def _turns_per_batch(self) -> int:
         return 1
@@ -44,7 +45,7 @@ class RoundDriver(Driver):
         embeddings = self._embed(done, again=True) if done != limit else []
         server = self._server.start()
         while done != limit and not self._stopping:
-            now = self._moment(done)
+            now = self._x.moment(done, self._clock.now, self._reports)
             plan = plan_round(self._algorithm, now)
             start, end = self._clock.now, plan.end(self._clock)
             if not self._fits(end.now):
@@ -54,12 +55,14 @@ class RoundDriver(Driver):
             done += 1
             evaluated = self._is_eval(done, end.now)
             absent = None if self._x.absences is None else tuple(sorted(now.absent))
-            record = new_record(done, start, end.now, plan, orders, now.utilization, absent=absent)
+            links = now.party_comm_units
+            record = new_record(done, start, end.now, plan, orders, now.utilization, absent=absent, links=links)
             absent_next = None if done == limit else self._absent(done)
             self._await(embeddings, server)
             ahead = None if evaluated else absent_next
             embeddings, server = self._submit(done - 1, orders, ahead, embeddings, server)
-            self._pending.append(Pending(record, (*embeddings, server)))
+            sends = self._x.sends(now.round, range(len(self._x.parties)))
+            self._pending.append(Pending(record, (*embeddings, server), sends))
             if evaluated:
                 yield from self._read(self._lookahead)
                 self._evaluate(done)
@@ -73,7 +76,8 @@ class RoundDriver(Driver):
     def _prepare(self) -> None:
         """Store first embeddings, if they are needed, and let the time of a dummy round pass."""
         self._keep_first()
-        if (dummy := plan_dummy(self._algorithm, self._moment(0))) is not None:
+        now = self._x.moment(0, self._clock.now, everybody=True)
+        if (dummy := plan_dummy(self._algorithm, now)) is not None:
             self._clock = dummy.end(self._clock)
 
     def _embed(self, index: int, again: bool = False) -> list[GroupReply]:
@@ -81,14 +85,11 @@ class RoundDriver(Driver):
         absent = self._absent(index)
         return [group.embed_again(index, absent) if again else group.embed(index, absent) for group in self._groups]
 
-    def _moment(self, index: int) -> Moment:
-        now = self._clock.now
-        utilization = self._x.speeds.utilization(index, now)
-        return Moment(index, now, utilization, self._reports, self._x.absent(index, utilization))
-
     def _absent(self, index: int) -> list[int]:
         """Return the parties that miss a round that starts now."""
-        return sorted(self._moment(index).absent) if self._x.absences is not None else []
+        if self._x.absences is None:
+            return []
+        return sorted(self._x.absent(index, self._x.speeds.utilization(index, self._clock.now)))
 
     def _orders_at(self, now: Moment, plan: Plan) -> list[Order]:
         return self._orders(plan, now.round)

@@ -65,7 +65,7 @@ class WallRoundDriver(RoundDriver):
         seconds = 0.0 if plan.pace == "slowest" else plan.duration_units - plan.comm_units
         fill = plan.pace == "fill"
         return [
-            replace(order, pace=Pace(share, seconds, fill, rehearsal, self._overhead_s))
+            order._replace(pace=Pace(share, seconds, fill, rehearsal, self._overhead_s))
             for order, share in zip(orders, self._shares, strict=True)
         ]
 
@@ -108,7 +108,7 @@ class WallRoundDriver(RoundDriver):
 
     def _take_dummy_round(self) -> None:
         """Run the dummy round if the algorithm asks for one; its time counts, and its reports are used."""
-        now = self._moment(0)
+        now = self._x.moment(0, self._clock.now, everybody=True)
         plan = plan_dummy(self._algorithm, now)
         if plan is not None:
             orders = [Order(tau, lr) for tau, lr in zip(plan.tau, plan.lr, strict=True)]
