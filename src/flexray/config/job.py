@@ -85,9 +85,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     Raises:
         flexray.core.errors.UserError: Something in the configuration or the data is wrong.
     """
-    data = _dataset(config, base_dir, saved)
-    with blame("dataset", "reading its outline"):
-        outline = check_outline(data.outline(), data, predicts=saved is not None)
+    data, outline = _dataset(config, base_dir, saved)
     names = (*outline.parties, SERVER)
     own = own_keys_of(config, names)
     seed, wall = whole("seed", config["seed"], low=0, high=2**63 - 1), schedule.build_wall(config)
@@ -114,7 +112,6 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         absences=absences,
     )
     check_limits(experiment)
-    smoothness = config["smoothness"]
     return Job(
         algo=algo,
         dataset=dataset,
@@ -122,17 +119,19 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         cluster=cluster,
         timeline_rounds=whole("timeline_rounds", config["timeline_rounds"], low=0),
         progress=config["progress"],
-        smoothness=None if smoothness is None else resolve("smoothness", smoothness, names, positive),
+        smoothness=resolve("smoothness", config["smoothness"], names, positive, ()) or None,
         safety=schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir),
         costs=build_costs(config, names, algorithm, experiment.time_unit),
     )
 
 
-def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> Dataset:
-    """Build the dataset; relative paths start from ``base_dir``."""
+def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> tuple[Dataset, Outline]:
+    """Build the dataset, and read its outline; relative paths start from ``base_dir``."""
     node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
     dataset: Dataset = make("dataset", with_full_paths(base_dir, node), Dataset)
-    return dataset if saved is None else dataset.for_prediction(saved)
+    dataset = dataset if saved is None else dataset.for_prediction(saved)
+    with blame("dataset", "reading its outline"):
+        return dataset, check_outline(dataset.outline(), dataset, predicts=saved is not None)
 
 
 def with_full_paths(base_dir: Path, keys: Mapping[str, Any]) -> dict[str, Any]:
