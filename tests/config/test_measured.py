@@ -85,10 +85,12 @@ def test_links_of_the_file_give_way_to_typed_ones(write: Write, compose_small: C
     words = ("speeds=measured", f"speeds.path={path}", "timeout=0.2")
     own = compose_small(*words, "network.t_comm=null").experiment
     assert own.algorithm.system.party_comm_units == (0.3, 0.1, 0.1)
-    assert own.bandwidths == (float("inf"), 100.0, float("inf"))
+    assert own.network is not None
+    assert [link.up for link in own.network.links] == [float("inf"), 100.0, float("inf")]
     typed = compose_small(*words, "network.t_comm=0.5", "network.bandwidth=7").experiment
     assert typed.algorithm.system.party_comm_units == (0.5,) * 3
-    assert typed.bandwidths == (7.0,) * 3
+    assert typed.network is not None
+    assert [link.up for link in typed.network.links] == [7.0] * 3
 
 
 def test_seconds_by_batch_size(write: Write) -> None:

@@ -20,6 +20,7 @@ ROUNDING = 1e-9
 def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
     """Return the plan of the round that starts now."""
     phase = f"round {now.round + 1}"
+    _connect(algorithm, now)
     with blame("algo", phase):
         plan = algorithm.plan(now)
     return _lasting(checked(plan, now, phase, algorithm.computes(now)), algorithm, now)
@@ -28,6 +29,7 @@ def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
 def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> Plan:
     """Return the plan of the turn of ``party`` (0-based), called ``name``, that starts now."""
     phase = f"turn {now.round + 1} of {name}"
+    _connect(algorithm, now)
     with blame("algo", phase):
         plan = algorithm.plan(party, now)
     plan, measured = checked(plan, now, phase, algorithm.computes(now)), algorithm.system.measured
@@ -46,11 +48,18 @@ def _shares(now: Moment) -> list[float]:
 def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
     """Return the plan of the dummy round, from which nobody is absent, or None if the algorithm asks for none."""
     now, phase = replace(now, absent=frozenset()), "its dummy round"
+    _connect(algorithm, now)
     with blame("algo", phase):
         plan = algorithm.preparation(now)
     if plan is None:
         return None
     return _lasting(checked(plan, now, phase, algorithm.computes(now)), algorithm, now)
+
+
+def _connect(algorithm: RoundAlgorithm | EventAlgorithm, now: Moment) -> None:
+    """Give an algorithm the link times of the moment, where they differ from one to the next."""
+    if now.party_comm_units is not None:
+        algorithm.system = replace(algorithm.system, party_comm_units=now.party_comm_units)
 
 
 def _lasting(plan: Plan, algorithm: RoundAlgorithm, now: Moment) -> Plan:

@@ -18,6 +18,7 @@ from flexray.api.process import TemporaryFolder
 from flexray.api.run import Run
 from flexray.api.sweeping import Planned, plan, run_here, run_side_by_side
 from flexray.cluster.warm import CURRENT
+from flexray.config.remembered import Merged
 from flexray.core.checks import whole
 from flexray.core.errors import ConfigError, DataError, ResourceError
 from flexray.core.runfolder import LOG_FILE, read_text
@@ -26,7 +27,7 @@ from flexray.report.grouping import all_values, make_groups
 from flexray.report.runs import DAMAGED, DIVERGED, UNFINISHED
 from flexray.report.runs import Run as Reported
 from flexray.report.statistics import results
-from flexray.report.tables import figures_of, has_target, ordered_columns, titles_of
+from flexray.report.tables import costs_of, figures_of, has_target, ordered_columns, titles_of
 from flexray.run.places import open_pool
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Sweep(Sequence[Run]):
         found = results(make_groups(read, by, over))
         columns, targets = ordered_columns(found), has_target(found)
         names = [[result.group.values[column] for column in columns] for result in found]
-        cells = [[cell.text for cell in figures_of(result, targets)] for result in found]
+        cells = [[cell.text for cell in figures_of(result, targets, costs_of(found))] for result in found]
         rows = [own + shown for own, shown in zip(names, cells, strict=True)]
         table = pd.DataFrame(rows, columns=[*columns, *titles_of(found)])
         notes = ["; ".join(result.notes) for result in found]
@@ -160,7 +161,8 @@ class Sweep(Sequence[Run]):
 
     def _row(self, read: Reported, varied: Sequence[str]) -> dict[str, Any]:
         values, error = all_values(read), _error(read)
-        metrics = read.evals.metrics if read.evals is not None and read.status != DIVERGED else {}
+        evals = read.evals if read.status != DIVERGED else None
+        metrics = {**evals.metrics, **evals.costs} if evals is not None else {}
         last = {name: float(found[-1]) for name, found in metrics.items() if len(found)}
         reached, seed = read.reached(), read.summary.get("seed")
         unit = read.time_unit if read.time_unit in ("units", "seconds") else "units"
@@ -220,7 +222,8 @@ def sweep(
     wanted = entries(grid, seeds, keys, "" if CURRENT.get() and not side_by_side else "cluster=inline")
     home = TemporaryFolder() if folder is None else None
     place = home.path if home else Path(os.path.abspath(Path(folder or "").expanduser()))
-    planned = plan(wanted, swept, place, side_by_side, is_kept=folder is not None)
+    merged: Merged = {}
+    planned = plan(wanted, swept, place, side_by_side, folder is not None, merged)
     members = [Run(run.folder, run.entry.given.objects, True, home) for run in planned]
     ended = 0
 
@@ -237,7 +240,7 @@ def sweep(
         if side_by_side:
             run_side_by_side(planned, _pool(parallel, planned), swept, note)
         else:
-            run_here(planned, Among(swept, progress), note)
+            run_here(planned, Among(swept, progress, merged=merged), note)
     except (KeyboardInterrupt, ResourceError) as end:
         if home:
             home.outlive()

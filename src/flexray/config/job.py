@@ -10,20 +10,22 @@ from typing import Any, Literal, cast
 
 from flexray.algorithms.adaptive import FIRST, static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
-from flexray.algorithms.replay import ReplayRounds, ReplayTurns
-from flexray.algorithms.vafl import VAFL
+from flexray.algorithms.replay import replayed
 from flexray.config import schedule
 from flexray.config.by_participant import resolve
 from flexray.config.components import make
+from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import bandwidths, build_absences, wires
+from flexray.config.links import build_absences, check_algorithm, wires
 from flexray.config.measured import with_measured
+from flexray.config.network import build_network, round_trips
 from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
-from flexray.config.schedule import WALL, Safety
+from flexray.config.schedule import Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
-from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
+from flexray.core.checks import one_of, positive, shown, whole, yes_or_no
+from flexray.core.costs import Costs
 from flexray.core.errors import ConfigError, blame
 from flexray.core.measured import Measured
 from flexray.core.messages import LABELS_AT, SERVER
@@ -55,6 +57,7 @@ class Job:
         timeline_rounds: Rounds that ``timeline.json`` shows.
         progress: Show progress.
         safety: How it is saved.
+        costs: What its time and bytes cost; None: nobody asks.
         smoothness: max(L, L_k) of each participant, for a warning where the theory's limit is exceeded.
     """
 
@@ -66,6 +69,7 @@ class Job:
     progress: bool = True
     smoothness: tuple[float, ...] | None = None
     safety: Safety = field(default_factory=Safety)
+    costs: Costs | None = None
 
 
 def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedModel | None = None) -> Job:
@@ -81,9 +85,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     Raises:
         flexray.core.errors.UserError: Something in the configuration or the data is wrong.
     """
-    data = _dataset(config, base_dir, saved)
-    with blame("dataset", "reading its outline"):
-        outline = check_outline(data.outline(), data, predicts=saved is not None)
+    data, outline = _dataset(config, base_dir, saved)
     names = (*outline.parties, SERVER)
     own = own_keys_of(config, names)
     seed, wall = whole("seed", config["seed"], low=0, high=2**63 - 1), schedule.build_wall(config)
@@ -106,11 +108,10 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         evaluations=schedule.build_evaluations(config),
         time_unit=recording.time_unit if recording else "seconds" if wall or measured else "units",
         wall=wall,
-        bandwidths=bandwidths(config, outline.parties),
+        network=build_network(config, outline.parties, seed, base_dir, algorithm.takes_turns),
         absences=absences,
     )
     check_limits(experiment)
-    smoothness = config["smoothness"]
     return Job(
         algo=algo,
         dataset=dataset,
@@ -118,16 +119,19 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         cluster=cluster,
         timeline_rounds=whole("timeline_rounds", config["timeline_rounds"], low=0),
         progress=config["progress"],
-        smoothness=None if smoothness is None else resolve("smoothness", smoothness, names, positive),
+        smoothness=resolve("smoothness", config["smoothness"], names, positive, ()) or None,
         safety=schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir),
+        costs=build_costs(config, names, algorithm, experiment.time_unit),
     )
 
 
-def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> Dataset:
-    """Build the dataset; relative paths start from ``base_dir``."""
+def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> tuple[Dataset, Outline]:
+    """Build the dataset, and read its outline; relative paths start from ``base_dir``."""
     node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
     dataset: Dataset = make("dataset", with_full_paths(base_dir, node), Dataset)
-    return dataset if saved is None else dataset.for_prediction(saved)
+    dataset = dataset if saved is None else dataset.for_prediction(saved)
+    with blame("dataset", "reading its outline"):
+        return dataset, check_outline(dataset.outline(), dataset, predicts=saved is not None)
 
 
 def with_full_paths(base_dir: Path, keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,6 +176,7 @@ def _shared(
         dtype=cast(Literal["float32", "float64"], dtype),
         threads=whole("party_threads", config["party_threads"], low=1, high=MOST_THREADS),
         wires=wires(config, outline.parties),
+        error_feedback=yes_or_no("network.error_feedback", config["network"]["error_feedback"]),
         labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
@@ -189,7 +194,7 @@ def _system(
         names=names,
         base_units=measured.unit_s(frozen) if measured else speeds.base_units,
         timeout_units=timeout,
-        party_comm_units=resolve("network.t_comm", config["network"]["t_comm"], names[:-1], not_negative),
+        party_comm_units=round_trips(config, names[:-1]),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),
@@ -208,9 +213,9 @@ def _algorithm(
 ) -> RoundAlgorithm | EventAlgorithm:
     """Return the chosen algorithm, or what repeats the rounds that a run of it recorded."""
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
-    if config["clock"]["kind"] == WALL and isinstance(algorithm, VAFL) and algorithm.server != "queue":
-        raise ConfigError(f"algo.server: clock=wall really waits; expected queue, got {shown(algorithm.server)}")
+    check_algorithm(config, algorithm)
+    schedule.check_turns(algorithm, config["clock"]["kind"] == schedule.WALL)
     if recording is None:
         return algorithm
     recording.check_algorithm(algo, algorithm.takes_turns)
-    return (ReplayTurns if recording.by_turns else ReplayRounds)(algorithm.system, recording.rounds)
+    return replayed(algorithm, recording.rounds)

@@ -6,9 +6,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
+from flexray.algorithms.vafl import VAFL
 from flexray.config.by_participant import count, optional
 from flexray.config.recording import Recording
 from flexray.core.checks import number, one_of, positive, shown, whole
@@ -59,6 +62,21 @@ def build_wall(config: Config) -> WallClock | None:
     if overrun != "wait":
         raise ConfigError(f"speeds.overrun: clock=wall really waits; expected wait, got {shown(overrun)}")
     return WallClock(config["rates"] == "static")
+
+
+def check_turns(algorithm: RoundAlgorithm | EventAlgorithm, wall: bool) -> None:
+    """Refuse a bound on turns that is no number, and in real seconds what is on the virtual clock alone.
+
+    Raises:
+        ConfigError: It names the key.
+    """
+    if not isinstance(algorithm, EventAlgorithm):
+        return
+    most = optional("algo.max_ahead", algorithm.max_ahead, partial(whole, low=0))
+    if wall and isinstance(algorithm, VAFL) and algorithm.server != "queue":
+        raise ConfigError(f"algo.server: clock=wall really waits; expected queue, got {shown(algorithm.server)}")
+    if wall and most is not None:
+        raise ConfigError(f"algo.max_ahead: parties wait on the virtual clock alone; expected null, got {most}")
 
 
 def build_evaluations(config: Config) -> Evaluations:

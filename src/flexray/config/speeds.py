@@ -106,7 +106,7 @@ def _trace_speeds(
 
     Machines that are not named are drawn with the seed.
     """
-    path = _path(node["path"], base_dir)
+    path = trace_path("speeds.path", node["path"], base_dir)
     advance = one_of("speeds.advance", node["advance"], ADVANCE)
     at_end = one_of("speeds.at_end", node["at_end"], AT_END)
     if advance == "time" and node["sample_units"] is None:
@@ -114,7 +114,7 @@ def _trace_speeds(
     constant = _constant(node["utilization"], names)
     _refuse_both(node["machines"], constant, names)
     known = trace_info(path).machines
-    machines = _machines(node["machines"], known, names, seed, str(node["path"]))
+    machines = chosen_machines("speeds", node["machines"], known, names, seed, str(node["path"]))
     trace = read_trace(path, machines)
     cpu_kt = np.array(trace.cpu_mt)
     for k, value in constant.items():
@@ -124,32 +124,41 @@ def _trace_speeds(
     return TraceSpeeds(base, cpu_kt, str(node["path"]), advance, units, at_end, trace.synthetic, runs_as)
 
 
-def _path(given: Any, base_dir: Path) -> str:
+def trace_path(key: str, given: Any, base_dir: Path) -> str:
+    """Return the file of a trace, or the bare name of one that comes with flexray."""
     if not isinstance(given, str) or not given:
-        raise ConfigError(
-            f"speeds.path: expected a trace file or one of {', '.join(shipped_traces())}, got {shown(given)}"
-        )
+        raise ConfigError(f"{key}: expected a trace file or one of {', '.join(shipped_traces())}, got {shown(given)}")
     return given if given in shipped_traces() else os.fspath(base_dir / Path(given).expanduser())
 
 
-def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int, source: str) -> list[str]:
+def chosen_machines(
+    key: str, given: Any, known: Sequence[str], names: Sequence[str], seed: int, source: str
+) -> list[str]:
     """Return a machine for every participant: the named ones, and for the others different ones drawn with the seed.
 
     If every participant has a machine of its own name, it gets that one, unless other machines are named.
+
+    Args:
+        key: Begins the keys of the trace: ``speeds`` or ``network.trace``.
+        given: What the user gave as ``machines``.
+        known: The machines of the trace.
+        names: The participants.
+        seed: The run's seed.
+        source: The trace's name, for messages.
     """
     named: dict[int, str] = {}
     same_names = dict(enumerate(names))
     if isinstance(given, Mapping):
-        named = {participant("speeds.machines", who, names): str(machine) for who, machine in given.items()}
+        named = {participant(f"{key}.machines", who, names): str(machine) for who, machine in given.items()}
     elif isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != len(names):
             raise ConfigError(
-                f"speeds.machines: expected {len(names)} machines ({', '.join(names)}), got {len(given)} of them"
+                f"{key}.machines: expected {len(names)} machines ({', '.join(names)}), got {len(given)} of them"
             )
         named = same_names if sorted(map(str, given)) == sorted(names) else dict(enumerate(map(str, given)))
     elif given is not None:
         raise ConfigError(
-            f"speeds.machines: expected a list of machines or a mapping by participant, got {shown(given)}"
+            f"{key}.machines: expected a list of machines or a mapping by participant, got {shown(given)}"
         )
     elif set(names) <= set(known):
         named = same_names
@@ -157,10 +166,11 @@ def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int,
     wanted = len(names) - len(named)
     if wanted > len(others):
         raise ConfigError(
-            f"speeds.path: {source} has {len(known)} machines, and {len(names)} participants"
+            f"{key}.path: {source} has {len(known)} machines, and {len(names)} participants"
             f" ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}) need one each"
         )
-    drawn = iter(generator(seed, "machines").permutation(len(others))[:wanted])
+    stream = ("machines",) if key == "speeds" else ("machines", key)
+    drawn = iter(generator(seed, *stream).permutation(len(others))[:wanted])
     return [named[k] if k in named else others[next(drawn)] for k in range(len(names))]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flexray.core import runfolder
+from flexray.core.costs import TITLES
 from flexray.core.errors import DataError, RunFolderError
 from flexray.core.runfolder import flatten, natural, read_json, read_table, read_yaml
 from flexray.report.runs import COMPLETED, DAMAGED, ENDS, UNFINISHED, Evaluations, FloatArray, Run, Series
@@ -178,8 +179,9 @@ def _evaluations(path: Path, series: Series, may_lack: bool) -> Evaluations:
         return Evaluations(NOTHING, NOTHING, NOTHING, {})
     rounds, time = (_numbers(path.name, table, column) for column in ("round", "sim_time"))
     sent = np.concatenate([[0.0], series.sent_bytes_r])[np.searchsorted(series.number_r, rounds, side="right")]
-    metrics = {c: _numbers(path.name, table, c) for c in table if c not in ("round", "epoch", "sim_time")}
-    return Evaluations(rounds, time, sent, metrics)
+    values = {c: _numbers(path.name, table, c) for c in table if c not in ("round", "epoch", "sim_time")}
+    costs = {name: values.pop(name) for name in TITLES if name in values}
+    return Evaluations(rounds, time, sent, values, costs)
 
 
 def _column(file: str, table: dict[str, list[str]], column: str) -> list[str]:

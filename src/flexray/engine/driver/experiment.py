@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
+from flexray.algorithms.base import EventAlgorithm, Moment, RoundAlgorithm
 from flexray.core.absence import Absences
+from flexray.core.messages import Report
+from flexray.core.network import Network
 from flexray.core.scores import meets
 from flexray.core.speeds import Speeds
 from flexray.engine.parties.spec import ParticipantSpec, Shared
@@ -129,7 +131,8 @@ class Experiment:
         evaluations: When the model is evaluated, and on which samples.
         time_unit: Unit of simulated time.
         wall: Count real seconds; None: the virtual clock.
-        bandwidths: Bytes per unit of time of every party's link; empty: bytes take no time.
+        network: Links on which bytes take time, or messages are timed one by one; None: all that there is to know of
+            them is the algorithm's t_comm.
         absences: The parties that miss each round; None: nobody ever does.
     """
 
@@ -143,13 +146,46 @@ class Experiment:
     evaluations: Evaluations = Evaluations()
     time_unit: str = "units"
     wall: WallClock | None = None
-    bandwidths: tuple[float, ...] = ()
+    network: Network | None = None
     absences: Absences | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the parties, then ``server``."""
         return (*(party.name for party in self.parties), self.shared.server.name)
+
+    @property
+    def bounds_turns(self) -> bool:
+        """Whether parties wait for slower ones between their turns."""
+        return isinstance(self.algorithm, EventAlgorithm) and self.algorithm.max_ahead is not None
+
+    def moment(
+        self, index: int, sim_time: float, reports: tuple[Report, ...] | None = None, everybody: bool = False
+    ) -> Moment:
+        """Return what is known when a round (0-based) starts; ``everybody``: as if nobody were absent."""
+        utilization = self.speeds.utilization(index, sim_time)
+        absent = frozenset[int]() if everybody else self.absent(index, utilization)
+        timed = self.network is not None and self.network.one_by_one
+        units = self.network.round_units(index, sim_time, absent) if self.network and timed else None
+        return Moment(index, sim_time, utilization, reports, absent, units)
+
+    def turn(self, party: int, index: int, sim_time: float) -> Moment:
+        """Return what is known when a turn (0-based) of a party (0-based) starts: its link as if nobody else sent."""
+        utilization, units = self.speeds.utilization(index, sim_time), None
+        if self.network is not None and self.network.one_by_one:
+            own = self.network.turn_units(party, index, sim_time)
+            units = tuple(own if k == party else u for k, u in enumerate(self.network.usual_units()))
+        return Moment(index, sim_time, utilization, party_comm_units=units)
+
+    def sends(self, index: int, parties: Collection[int]) -> tuple[tuple[int, int], ...] | None:
+        """Return how often messages up and down are sent, those of ``parties`` in a round (VAFL: a turn); None: once.
+
+        Others count as sent once, so that nothing of them is drawn.
+        """
+        network = self.network
+        if network is None or not any(link.loss for link in network.links):
+            return None
+        return tuple(network.sends(k, index) if k in parties else (1, 1) for k in range(len(self.parties)))
 
     def absent(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
         """Return the parties (0-based) that miss a round (0-based) in which CPU utilizations are these."""

@@ -7,16 +7,15 @@ call.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 from flexray.algorithms.checked import plan_dummy, plan_round
 from flexray.core.clock import Stopwatch
 from flexray.core.messages import EvalRecord, GroupReply, Order, Report, RoundRecord, ServerReply, Snapshot
-from flexray.engine.driver.base import Driver, Pending
+from flexray.engine.driver.base import Driver
 from flexray.engine.driver.experiment import Experiment
-from flexray.engine.driver.records import completed, new_record
+from flexray.engine.driver.records import Pending, completed, new_record
 from flexray.engine.driver.seam import Placement, Runtime
 
 
@@ -46,7 +45,7 @@ class RoundDriver(Driver):
         embeddings = self._embed(done, again=True) if done != limit else []
         server = self._server.start()
         while done != limit and not self._stopping:
-            now = self._moment(done)
+            now = self._x.moment(done, self._clock.now, self._reports)
             plan = plan_round(self._algorithm, now)
             start, end = self._clock.now, plan.end(self._clock)
             if not self._fits(end.now):
@@ -56,12 +55,14 @@ class RoundDriver(Driver):
             done += 1
             evaluated = self._is_eval(done, end.now)
             absent = None if self._x.absences is None else tuple(sorted(now.absent))
-            record = new_record(done, start, end.now, plan, orders, now.utilization, absent=absent)
+            links = now.party_comm_units
+            record = new_record(done, start, end.now, plan, orders, now.utilization, absent=absent, links=links)
             absent_next = None if done == limit else self._absent(done)
             self._await(embeddings, server)
             ahead = None if evaluated else absent_next
             embeddings, server = self._submit(done - 1, orders, ahead, embeddings, server)
-            self._pending.append(Pending(record, (*embeddings, server)))
+            sends = self._x.sends(now.round, range(len(self._x.parties)))
+            self._pending.append(Pending(record, (*embeddings, server), sends))
             if evaluated:
                 yield from self._read(self._lookahead)
                 self._evaluate(done)
@@ -73,10 +74,10 @@ class RoundDriver(Driver):
         yield from self._read_all(done, limit)
 
     def _prepare(self) -> None:
-        """Collect first embeddings from parties that may miss rounds, and let the time of a dummy round pass."""
-        if self._x.absences is not None:
-            self._runtime.get(self._everywhere(lambda group: group.keep_first()))
-        if (dummy := plan_dummy(self._algorithm, self._moment(0))) is not None:
+        """Store first embeddings, if they are needed, and let the time of a dummy round pass."""
+        self._keep_first()
+        now = self._x.moment(0, self._clock.now, everybody=True)
+        if (dummy := plan_dummy(self._algorithm, now)) is not None:
             self._clock = dummy.end(self._clock)
 
     def _embed(self, index: int, again: bool = False) -> list[GroupReply]:
@@ -84,19 +85,11 @@ class RoundDriver(Driver):
         absent = self._absent(index)
         return [group.embed_again(index, absent) if again else group.embed(index, absent) for group in self._groups]
 
-    def _moment(self, index: int) -> Moment:
-        now = self._clock.now
-        if (self._next.round, self._next.sim_time) != (
-            index,
-            now,
-        ):  # else it was asked for when the round before was planned
-            utilization = self._x.speeds.utilization(index, now)
-            self._next = Moment(index, now, utilization, absent=self._x.absent(index, utilization))
-        return replace(self._next, reports=self._reports)
-
     def _absent(self, index: int) -> list[int]:
         """Return the parties that miss a round that starts now."""
-        return sorted(self._moment(index).absent) if self._x.absences is not None else []
+        if self._x.absences is None:
+            return []
+        return sorted(self._x.absent(index, self._x.speeds.utilization(index, self._clock.now)))
 
     def _orders_at(self, now: Moment, plan: Plan) -> list[Order]:
         return self._orders(plan, now.round)

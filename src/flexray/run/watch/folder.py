@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,6 +23,8 @@ ROUND_COLUMNS = (
     "round", "sim_time", "duration", "tau", "lr", "train_loss", "sent_bytes", "utilization", "party", "staleness",
     "absent",
 )  # fmt: skip
+WAITED = "waited"
+"""A further column where parties may wait for slower ones."""
 
 
 def event_files(folder: Path) -> list[Path]:
@@ -70,14 +72,24 @@ class TableObserver(Observer):
     Args:
         folder: The run folder.
         goes_on: Write on in the files that are there, from where :meth:`load` says.
+        waits: Parties may wait for slower ones: say how long they did.
+        costs: Returns what the run has cost until a time, for columns of ``evals.csv``.
     """
 
-    def __init__(self, folder: Path, goes_on: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        goes_on: bool = False,
+        waits: bool = False,
+        costs: Callable[[float], Mapping[str, float]] | None = None,
+    ) -> None:
+        self._waits = waits
+        self._costs = costs
         self._rounds_file = open_new(folder / ROUNDS_FILE, goes_on)
         self._evals_file = open_new(folder / EVALS_FILE, goes_on)
         self._evals = csv.writer(self._evals_file, lineterminator="\n")
         if not goes_on:
-            self._rounds_file.write(",".join(ROUND_COLUMNS) + "\n")
+            self._rounds_file.write(",".join((*ROUND_COLUMNS, WAITED) if waits else ROUND_COLUMNS) + "\n")
         self._metrics: tuple[str, ...] = ()
         self._names: tuple[str, ...] = ()
         self._before: dict[str, tuple[tuple[float, ...], str]] = {}
@@ -99,6 +111,7 @@ class TableObserver(Observer):
             "" if record.party is None else self._names[record.party],
             "" if record.staleness is None else json.dumps(record.staleness),
             "" if record.absent is None else json.dumps([self._names[k] for k in record.absent]),
+            *([record.waited_units] if self._waits else []),
         ]  # fmt: skip
 
     def _listed(self, column: str, values: tuple[float, ...]) -> str:
@@ -110,10 +123,12 @@ class TableObserver(Observer):
         return text
 
     def _write_eval(self, record: EvalRecord) -> None:
+        costs = self._costs(record.sim_time) if self._costs else {}
         if not self._metrics:
             self._metrics = tuple(sorted(record.metrics))
-            self._evals.writerow(("round", "epoch", "sim_time", *self._metrics))
-        self._evals.writerow((record.round, record.epoch, record.sim_time, *(record.metrics[m] for m in self._metrics)))
+            self._evals.writerow(("round", "epoch", "sim_time", *self._metrics, *costs))
+        values = [record.metrics[m] for m in self._metrics]
+        self._evals.writerow((record.round, record.epoch, record.sim_time, *values, *costs.values()))
         self._evals_file.flush()
         self._rounds_file.flush()
 
