@@ -6,6 +6,7 @@ Every tuple holds the parties 1..K, then the server, unless its name says ``part
 from __future__ import annotations
 
 import copy
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from flexray.core.clock import Stopwatch
 from flexray.core.messages import Report
-from flexray.core.speeds import local_iterations, unit_time
+from flexray.core.speeds import MOST_ITERATIONS, all_local_iterations, all_unit_times, iterations_that_fit
 from flexray.optimizers import LocalOptimizer
 
 RealPace = Literal["fixed", "fill", "slowest"]
@@ -126,6 +127,8 @@ class Algorithm:
 
     def computes(self, now: Moment) -> tuple[bool, ...]:
         """Return whether each participant takes local iterations: neither frozen nor absent."""
+        if not now.absent:
+            return tuple(map(operator.not_, self.system.frozen))
         return tuple(not frozen and k not in now.absent for k, frozen in enumerate(self.system.frozen))
 
     def for_system(self, system: System) -> Self:
@@ -165,13 +168,19 @@ class RoundAlgorithm(Algorithm, ABC):
         return None
 
     def iterations_by_timeout(self, now: Moment, timeout_units: float | None = None) -> tuple[int, ...]:
-        """Return tau of every participant within a timeout, by default the run's; 0 for those that do not compute."""
+        """Return tau of every participant within a timeout, by default the run's; 0 for those that do not compute.
+
+        Raises:
+            flexray.core.errors.ConfigError: One is above :data:`flexray.core.speeds.MOST_ITERATIONS`.
+        """
         system = self.system
         timeout = system.timeout_units if timeout_units is None else timeout_units
-        return tuple(
-            local_iterations(timeout, base, c) if computes else 0
-            for base, c, computes in zip(system.base_units, now.utilization, self.computes(now), strict=True)
-        )
+        found = all_local_iterations(timeout, system.base_units, now.utilization)
+        tau = tuple(map(operator.mul, found, self.computes(now)))
+        if max(tau) > MOST_ITERATIONS:
+            place = tau.index(max(tau))
+            iterations_that_fit(timeout, system.base_units[place], now.utilization[place])  # raises
+        return tau
 
     def same_for_all(self, tau: int) -> tuple[int, ...]:
         """Return ``tau`` for every participant, 0 for a frozen one."""
@@ -179,7 +188,7 @@ class RoundAlgorithm(Algorithm, ABC):
 
     def unit_times(self, now: Moment) -> tuple[float, ...]:
         """Return the units that one local iteration takes."""
-        return tuple(unit_time(base, c) for base, c in zip(self.system.base_units, now.utilization, strict=True))
+        return all_unit_times(self.system.base_units, now.utilization)
 
     def slowest_unit(self, now: Moment) -> float:
         """Return the longest unit time of participants that compute (0 if none does)."""
@@ -188,6 +197,8 @@ class RoundAlgorithm(Algorithm, ABC):
 
     def comm_units(self, now: Moment) -> float:
         """Return what a synchronous round waits for: the slowest link of a party that is there."""
+        if not now.absent:
+            return max(self.system.party_comm_units, default=0.0)
         links = enumerate(self.system.party_comm_units)
         return max((units for k, units in links if k not in now.absent), default=0.0)
 
@@ -207,8 +218,9 @@ class RoundAlgorithm(Algorithm, ABC):
         takes longer than the timeout, it is waited for.
         """
         comm, times = self.comm_units(now), self.unit_times(now)
-        idle = {k for k, computes in enumerate(self.computes(now)) if not computes}
-        tau = tuple(0 if k in idle else t for k, t in enumerate(tau))
+        if idle := {k for k, computes in enumerate(self.computes(now)) if not computes}:
+            tau = tuple(0 if k in idle else t for k, t in enumerate(tau))
+        tau = tuple(tau)
         if now.absent and not any(tau):
             computing_units = self.system.timeout_units
         return Plan(tau, tuple(lr or self.system.lr), computing_units + comm, comm, times, pace=pace)

@@ -103,7 +103,8 @@ def _numbers(name: str, given: Any, count: int, kind: type, words: str, most: fl
     try:
         given = list(given)
         found = tuple(map(kind, given))
-        if len(found) == count and all(n == g and 0 <= n <= most for n, g in zip(found, given, strict=True)):
+        is_number = list(found) == given and not any(map(math.isnan, found))
+        if is_number and len(found) == count and min(found) >= 0 and max(found) <= most:
             return found
     except (TypeError, ValueError, OverflowError):
         pass

@@ -4,40 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
-
-from torch import nn
 
 from flexray.algorithms.adaptive import FIRST, static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
 from flexray.algorithms.replay import replayed
 from flexray.config import schedule
-from flexray.config.by_participant import optional, participant, resolve
-from flexray.config.components import component, make
+from flexray.config.by_participant import resolve
+from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import bandwidths, build_absences, wires
+from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
 from flexray.config.schedule import Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
 from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
 from flexray.core.costs import Costs
-from flexray.core.errors import ConfigError, blame, near_match
-from flexray.core.messages import LABELS_AT, SERVER, SERVER_INDEX
+from flexray.core.errors import ConfigError, blame
+from flexray.core.messages import LABELS_AT, SERVER
 from flexray.core.speeds import Speeds
 from flexray.data.base import Dataset, Outline, SavedModel
 from flexray.data.outlines import check_outline
 from flexray.engine.driver.experiment import Experiment, WallClock
 from flexray.engine.driver.limits import check_limits
 from flexray.engine.hosts.plan import ClusterPlan
-from flexray.engine.parties.devices import Compute
 from flexray.engine.parties.spec import STACKING, ParticipantSpec, Shared, Stacking
-from flexray.models import OFFERS
-from flexray.optimizers import LocalOptimizer
 
 Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
@@ -45,7 +40,6 @@ Config = Mapping[str, Any]
 BATCH_KEYS = ("batch_size", "replacement", "drop_last")
 OVERRUN = ("wait", "ignore")
 MOST_THREADS = 1024
-OVERRIDES = ("model", "optimizer", "clip_norm", "lr_decay", "resources", "labels")
 
 
 @dataclass(frozen=True)
@@ -92,11 +86,12 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     with blame("dataset", "reading its outline"):
         outline = check_outline(data.outline(), data, predicts=saved is not None)
     names = (*outline.parties, SERVER)
-    own = _own_keys(config, names)
+    own = own_keys_of(config, names)
     seed = whole("seed", config["seed"], low=0, high=2**63 - 1)
     wall = schedule.build_wall(config)
     cluster = build_cluster(config, dataset, names, own)
-    participants = _participants(config, names, own, build_computes(config, cluster, len(outline.parties)), base_dir)
+    computes = build_computes(config, cluster, len(outline.parties))
+    participants = build_participants(config, names, own, computes, base_dir)
     timeout, speeds = build_speeds(config, dataset, names, base_dir)
     recording = chosen_recording(config, names, base_dir)
     algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall), algo, recording)
@@ -116,7 +111,6 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         absences=absences,
     )
     check_limits(experiment)
-    smoothness = config["smoothness"]
     return Job(
         algo=algo,
         dataset=dataset,
@@ -124,10 +118,14 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         cluster=cluster,
         timeline_rounds=whole("timeline_rounds", config["timeline_rounds"], low=0),
         progress=config["progress"],
-        smoothness=None if smoothness is None else resolve("smoothness", smoothness, names, positive),
+        smoothness=_smoothness(config["smoothness"], names),
         safety=schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir),
         costs=build_costs(config, names, algorithm, experiment.time_unit),
     )
+
+
+def _smoothness(given: Any, names: Sequence[str]) -> tuple[float, ...] | None:
+    return None if given is None else resolve("smoothness", given, names, positive)
 
 
 def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> Dataset:
@@ -183,70 +181,8 @@ def _shared(
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
         stack=cast(Stacking, stack),
+        learns=config["learn"],
     )
-
-
-def _participants(
-    config: Config, names: Sequence[str], own_keys: Mapping[int, Config], computes: Sequence[Compute], base_dir: Path
-) -> tuple[ParticipantSpec, ...]:
-    """Return the parties and, last, the server, each with its own keys from ``parties``."""
-    frozen, specs = _frozen(config["frozen"], names), []
-    for place, name in enumerate(names):
-        own = own_keys.get(place, {})
-        keys = {key: f"parties.{name}.{key}" for key in own}
-        role = "server" if name == SERVER else "model"
-        model = _with_weights(_merged(config[role], own.get("model")), base_dir)
-        optimizer = _merged(config["optimizer"], own.get("optimizer"))
-        clip_norm = own.get("clip_norm", config["clip_norm"])
-        specs.append(
-            ParticipantSpec(
-                name=name,
-                index=SERVER_INDEX if name == SERVER else place + 1,
-                model=component(keys.get("model", role), model, nn.Module, OFFERS),
-                optimizer=deepcopy(
-                    make(keys.get("optimizer", "optimizer"), optimizer, LocalOptimizer)
-                ),  # or one for all
-                clip_norm=optional(keys.get("clip_norm", "clip_norm"), clip_norm, positive),
-                frozen=frozen[place],
-                compute=computes[place],
-            )
-        )
-    return tuple(specs)
-
-
-def _own_keys(config: Config, names: Sequence[str]) -> dict[int, Config]:
-    """Return the keys of single participants, by place."""
-    result: dict[int, Config] = {}
-    for who, node in config["parties"].items():
-        place = participant("parties", who, names)
-        if not isinstance(node, Mapping):
-            raise ConfigError(f"parties.{who}: expected keys such as {', '.join(OVERRIDES)}, got {shown(node)}")
-        for key in node:
-            if key not in OVERRIDES:
-                raise ConfigError(f"parties.{who}.{key}: unknown key{near_match(str(key), OVERRIDES)}")
-        if place in result:
-            raise ConfigError(f"parties.{who}: '{names[place]}' is given twice, by name and by number")
-        if not isinstance(node.get("resources") or {}, Mapping):
-            raise ConfigError(f"parties.{who}.resources: expected {{name:amount}}, got {node['resources']!r}")
-        result[place] = node
-    return result
-
-
-def _merged(default: Any, own: Any) -> Any:
-    """Return the default node with its own keys replaced; a node with another ``_target_`` replaces it whole."""
-    if own is None:
-        return default
-    if not isinstance(own, Mapping) or "_target_" in own or not isinstance(default, Mapping):
-        return own
-    return {**default, **own}
-
-
-def _with_weights(node: Any, base_dir: Path) -> Any:
-    """Return a model's node with the full path of its file of weights, if it has one."""
-    weights = node.get("weights") if isinstance(node, Mapping) else None
-    if isinstance(weights, str) and (file := base_dir / Path(weights).expanduser()).is_file():
-        return {**node, "weights": os.fspath(file)}
-    return node
 
 
 def _system(
@@ -268,20 +204,6 @@ def _system(
     rates = one_of("rates", config["rates"], ("fixed", "static"))
     one_of("adaptive.first", config["adaptive"]["first"], FIRST)
     return replace(system, lr=static_rates(system)) if rates == "static" else system
-
-
-def _frozen(value: Any, names: Sequence[str]) -> tuple[bool, ...]:
-    """Return which participants are frozen: ``parties``, or those of a list."""
-    if value == "parties":
-        return (*(True for _ in names[:-1]), False)
-    if isinstance(value, str):
-        value = [value]
-    if not isinstance(value, Sequence):
-        raise ConfigError(f"frozen: expected 'parties' or a list of participants, got {shown(value)}")
-    places = {participant("frozen", who, names) for who in value}
-    if len(places) == len(names):
-        raise ConfigError("frozen: everybody is; expected at least one participant that computes")
-    return tuple(k in places for k in range(len(names)))
 
 
 def _algorithm(

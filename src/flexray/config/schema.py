@@ -191,6 +191,7 @@ class RunConfig:
     precision: str = "fp32"
     party_threads: int = 1
     stack: str = "exact"
+    learn: bool = True
     timeline_rounds: int = 1000
     progress: bool = True
     max_failures: int = 3

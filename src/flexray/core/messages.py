@@ -41,8 +41,7 @@ class Pace:
     overhead_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """What one participant is to do in a round.
 
     Args:
@@ -54,10 +53,6 @@ class Order:
     tau: int
     lr: float
     pace: Pace | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as plain values, which pickle reads fastest."""
-        return Order, (self.tau, self.lr, self.pace)
 
 
 class Report(NamedTuple):

@@ -106,7 +106,7 @@ def _goes_on(folder: Path, summary: Mapping[str, Any]) -> bool:
 def _read_rows(run: Run, status: str) -> Run:
     """Return the run with its status, rounds and evaluations."""
     series = _series(run.folder / runfolder.ROUNDS_FILE, status == UNFINISHED)
-    evals = _evaluations(run.folder / runfolder.EVALS_FILE, series, status == UNFINISHED)
+    evals = _evaluations(run.folder / runfolder.EVALS_FILE, series, status == UNFINISHED or not run.learned)
     return replace(run, status=status, series=series, evals=evals)
 
 
@@ -172,9 +172,9 @@ def _series(path: Path, unfinished: bool) -> Series:
     return Series(number, time, np.cumsum(sent), tau, lr, any(table.get("party", ())))
 
 
-def _evaluations(path: Path, series: Series, unfinished: bool) -> Evaluations:
-    table = read_table(path, unfinished) if path.exists() or not unfinished else {}
-    if unfinished and not table:
+def _evaluations(path: Path, series: Series, may_lack: bool) -> Evaluations:
+    table = read_table(path, may_lack) if path.exists() or not may_lack else {}
+    if may_lack and not table:
         return Evaluations(NOTHING, NOTHING, NOTHING, {})
     rounds, time = (_numbers(path.name, table, column) for column in ("round", "sim_time"))
     sent = np.concatenate([[0.0], series.sent_bytes_r])[np.searchsorted(series.number_r, rounds, side="right")]
@@ -226,5 +226,5 @@ def _check_complete(run: Run) -> None:
         return
     if run.length != rounds:
         raise RunFolderError(f"rounds.csv: {run.length} rounds, summary.json says {rounds}")
-    if run.evals is not None and not len(run.evals.round_e):
+    if run.learned and run.evals is not None and not len(run.evals.round_e):
         raise RunFolderError("evals.csv: has no rows")

@@ -140,6 +140,11 @@ class Run:
         return self.text("data_source") == "synthetic" or made_up_trace
 
     @property
+    def learned(self) -> bool:
+        """Whether anything was trained, and so evaluated; else the run only took its time (``learn=false``)."""
+        return self.summary.get("learn") is not False
+
+    @property
     def length(self) -> int:
         """Number of rounds (VAFL: events)."""
         return len(self.series.number_r) if self.series else 0

@@ -181,7 +181,19 @@ def _kind(group: str, *kinds: str) -> Callable[[Config, str], str | None]:
     return lambda config, algo: f"{group}={config[group]['kind']}" if config[group]["kind"] in kinds else None
 
 
+def _is_inline(config: Config) -> bool:
+    return bool(config["cluster"]["kind"] == "inline")
+
+
 RULES = (
+    Rule(
+        (
+            "target", "target_metric", "eval_every", "eval_every_units", "eval_as_sent", "eval_train", "stack",
+            "device", "precision", "clip_norm", "checkpoint", "max_failures", "stall_timeout",
+        ),
+        lambda config, algo: None if config["learn"] else "learn=false",
+    ),
+    Rule(("cluster",), lambda config, algo: None if config["learn"] or _is_inline(config) else "learn=false"),
     Rule(("lr",), _fixed_rates, "adaptive.A"),
     Rule(("rates",), lambda config, algo: "algo=adaptive" if algo == "adaptive" else None),
     Rule(("adaptive.A",), _base_rates, "algo=adaptive or rates=static"),

@@ -40,7 +40,7 @@ FREE = (
     "checkpoint.recover_every",
 )  # fmt: skip
 """Keys that may change, as no number until now depends on them."""
-SINCE = {"stack": "exact"}
+SINCE = {"stack": "exact", "learn": True}
 """Keys that records of older versions lack, and what they would have said, unless that is null."""
 AUTO = "auto"
 ALIKE = ("progress", "resume", "trust")

@@ -11,10 +11,12 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.core.clock import Stopwatch
+from flexray.core.columns import rows
 from flexray.core.conforming import as_it_was_saved
 from flexray.core.links import link_units
 from flexray.core.messages import (
@@ -39,6 +41,7 @@ from flexray.engine.driver.snapshots import Saves, check_state, pack
 from flexray.engine.parties.group import PartyGroup
 from flexray.engine.parties.server import Server
 from flexray.engine.parties.state import Codec
+from flexray.engine.parties.untrained import classes_of
 
 CODEC = Codec((Plan, Report, Stopwatch))
 
@@ -70,11 +73,13 @@ class Driver(ABC):
         self._x = experiment
         self._runtime = runtime
         self._placement = placement
-        self._groups = [remote(runtime, host, PartyGroup) for host in placement.group_hosts]
-        self._server = remote(runtime, placement.server_host, Server)
+        self._classes = classes_of(experiment.shared)
+        self._groups = [remote(runtime, host, self._classes[0]) for host in placement.group_hosts]
+        self._server = remote(runtime, placement.server_host, self._classes[1])
         self._clock = Stopwatch()
         self._pending: deque[Pending] = deque()
         self._computed = [0.0]
+        self._decays = frozenset(experiment.decays)
         self._watch = Watch(experiment.names)
         self._reached = False
         self._reports: tuple[Report, ...] | None = None
@@ -126,9 +131,9 @@ class Driver(ABC):
         shared = x.shared if self._stacks else replace(x.shared, stack="off")
         groups = [[x.parties[k] for k in group] for group in place.groups]
         hosts = zip(place.group_hosts, groups, strict=True)
-        self._runtime.get([create(host, PartyGroup, specs, shared) for host, specs in hosts])
+        self._runtime.get([create(host, self._classes[0], specs, shared) for host, specs in hosts])
         widths = tuple(w for group in self._runtime.get([group.widths() for group in self._groups]) for w in group)
-        server = create(place.server_host, Server, shared, widths)
+        server = create(place.server_host, self._classes[1], shared, widths)
         *stacked, _ = self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
         if x.bandwidths:
             self._connect_links(x.bandwidths, widths)
@@ -194,8 +199,10 @@ class Driver(ABC):
         return self._x.evaluations.due(done, self._evaluated_units, end_units, self._epoch_rounds)
 
     def _evaluate(self, done: int) -> None:
-        """Submit an evaluation of all splits after ``done`` rounds."""
+        """Submit an evaluation of all splits after ``done`` rounds, if anything is learned."""
         self._evaluated, self._evaluated_units = done, self._clock.now
+        if not self._x.shared.learns:
+            return
         splits: list[Split] = ["test"]
         if self._x.shared.outline.sizes["val"]:
             splits.append("val")
@@ -268,8 +275,12 @@ class Driver(ABC):
     def _orders(self, plan: Plan, done: int) -> list[Order]:
         """Return everyone's order after ``done`` rounds, with decayed rates."""
         iterations = max(self._computed) / min(self._algorithm.system.base_units)
-        scales = [decay.scale(iterations, done / self._epoch_rounds) for decay in self._x.decays]
-        return [Order(tau, lr * scale) for tau, lr, scale in zip(plan.tau, plan.lr, scales, strict=True)]
+        scales = {decay: decay.scale(iterations, done / self._epoch_rounds) for decay in self._decays}
+        if len(scales) == 1:
+            (scale,) = scales.values()
+            return rows(Order, plan.tau, [lr * scale for lr in plan.lr], repeat(None))
+        each = zip(plan.tau, plan.lr, self._x.decays, strict=True)
+        return [Order(tau, lr * scales[decay]) for tau, lr, decay in each]
 
     def _fits(self, end_units: float) -> bool:
         self._out_of_time = not self._x.limits.has_time_for(end_units)
@@ -277,9 +288,10 @@ class Driver(ABC):
 
     def _finish(self, done: int, sim_time: float, limit: int | None) -> Ended:
         get, groups, server = self._runtime.get, self._groups, self._server
-        digests = {name: text for part in get([group.digests() for group in groups]) for name, text in part.items()}
-        states = {name: state for part in get([group.get_states() for group in groups]) for name, state in part.items()}
-        digests[SERVER], states[SERVER] = get([server.digest()])[0], get([server.get_state()])[0]
+        digests = {name: text for part in get([g.digests() for g in groups]) for name, text in part.items()}
+        states = {name: state for part in get([g.get_states() for g in groups]) for name, state in part.items()}
+        if self._x.shared.learns:
+            digests[SERVER], states[SERVER] = get([server.digest()])[0], get([server.get_state()])[0]
         memory = tuple(get([group.peak_memory_mb() for group in groups]))
         is_cut = self._interrupted and done != limit and not self._out_of_time
         status: Status = "interrupted" if is_cut else "completed"

@@ -7,7 +7,7 @@ are computed ahead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -107,7 +107,7 @@ class EventDriver(Driver):
     def _take_over(self, state: dict[str, Any]) -> None:
         waiting = sorted(entry[-1][0] for entry in state["queue"][0])
         plans = [entry[-1][2] for entry in state["queue"][0]]
-        begun = [k for k in range(len(self._turn)) if not self._is_ahead(k, state["turn"])]
+        begun = self._may_begin(range(len(self._turn)), state["turn"])
         if waiting != begun or len(state["watches"]) != len(self._turn):
             raise ValueError(f"queue: expected a turn of each of {len(begun)} parties, got those of {waiting}")
         if any({len(plan.tau), len(plan.lr)} != {len(self._x.names)} for plan in plans):
@@ -116,17 +116,19 @@ class EventDriver(Driver):
         self._queue = EventQueue(*state["queue"])
         self._idle, self._waited = self._idle.difference(begun), state.get("waited", self._waited)
 
-    def _is_ahead(self, party: int, turns: Sequence[int]) -> bool:
-        """Whether a party has taken so many more turns than the slowest that it has to wait."""
+    def _may_begin(self, parties: Iterable[int], turns: Sequence[int]) -> list[int]:
+        """Return those of ``parties``, in order, that are not so far ahead of the slowest that they have to wait."""
         most = self._algorithm.max_ahead
-        return most is not None and turns[party] - min(turns) > most
+        if most is None:
+            return sorted(parties)
+        slowest = min(turns)
+        return sorted(party for party in parties if turns[party] - slowest <= most)
 
     def _begin_turns(self) -> None:
         """Let the parties that are between two turns begin the next one, except those that have to wait."""
-        for party in sorted(self._idle):
-            if not self._is_ahead(party, self._turn):
-                self._idle.remove(party)
-                self._begin_turn(party)
+        for party in self._may_begin(self._idle, self._turn):
+            self._idle.remove(party)
+            self._begin_turn(party)
 
     def _begin_turn(self, party: int) -> None:
         watch = self._watches[party]

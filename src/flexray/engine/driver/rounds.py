@@ -7,6 +7,7 @@ call.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
@@ -31,6 +32,7 @@ class RoundDriver(Driver):
     ) -> None:
         super().__init__(experiment, runtime, placement)
         self._algorithm = algorithm
+        self._next = Moment(-1, 0.0, ())
 
     def _turns_per_batch(self) -> int:
         return 1
@@ -84,8 +86,13 @@ class RoundDriver(Driver):
 
     def _moment(self, index: int) -> Moment:
         now = self._clock.now
-        utilization = self._x.speeds.utilization(index, now)
-        return Moment(index, now, utilization, self._reports, self._x.absent(index, utilization))
+        if (self._next.round, self._next.sim_time) != (
+            index,
+            now,
+        ):  # else it was asked for when the round before was planned
+            utilization = self._x.speeds.utilization(index, now)
+            self._next = Moment(index, now, utilization, absent=self._x.absent(index, utilization))
+        return replace(self._next, reports=self._reports)
 
     def _absent(self, index: int) -> list[int]:
         """Return the parties that miss a round that starts now."""

@@ -64,7 +64,7 @@ class WallRoundDriver(RoundDriver):
         seconds = 0.0 if plan.pace == "slowest" else plan.duration_units - plan.comm_units
         fill = plan.pace == "fill"
         return [
-            replace(order, pace=Pace(share, seconds, fill, rehearsal, self._overhead_s))
+            order._replace(pace=Pace(share, seconds, fill, rehearsal, self._overhead_s))
             for order, share in zip(orders, self._shares, strict=True)
         ]
 

@@ -6,6 +6,7 @@ Shapes: b = samples of a batch, n = samples of a split, o = sum of embedding wid
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -28,7 +29,6 @@ from flexray.core.messages import (
     Turn,
 )
 from flexray.data.base import Split
-from flexray.data.batches import BatchStream
 from flexray.engine.parties.devices import ON_CPU, seed_torch
 from flexray.engine.parties.pace import paced
 from flexray.engine.parties.rehearsal import lone_learner
@@ -63,7 +63,7 @@ class Server:
         self._probe(sum(widths))
         spec = shared.server
         self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
-        self._table = _Table()
+        self._table = _Table(torch.empty(0), Arrivals(shared, 0))
         self._learner = None
         if self._compute == ON_CPU and not shared.predicts:
             self._learner = lone_learner(self.head, self._trainer, sum(widths), self._labels["train"], shared)
@@ -132,7 +132,7 @@ class Server:
         self._fill(_concatenate(replies))
 
     def _fill(self, embeddings_no: Tensor) -> None:
-        self._table = _Table(embeddings_no, [self._shared.turns(k + 1) for k in range(len(self._spans))])
+        self._table = _Table(embeddings_no, Arrivals(self._shared, len(self._spans)))
 
     def answer(self, event: int, party: int, turn: int, order: Order, own: Turn) -> Answer:
         """VAFL: combine a party's fresh block with the stored ones, step, and return its gradient.
@@ -148,10 +148,8 @@ class Server:
         """
         start, end = self._spans[party]
         with blame(SERVER, f"event {event + 1}"):
-            ids_b = torch.from_numpy(self._table.streams[party].batch(turn).ids_b)
+            ids_b, staleness = self._table.arrivals.note(event, party, turn)
             self._table.embeddings_no[ids_b, start:end] = torch.from_numpy(np.array(own.block_bo))
-            self._table.arrived_nk[ids_b, party] = event
-            staleness = (event - self._table.arrived_nk[ids_b]).double().mean(dim=0).tolist()
             seed_torch(self._shared.seed, SERVER_INDEX, "train", event)
             own_bo = self._compute.put(self._table.embeddings_no[ids_b, start:end]).requires_grad_()
             stored_bo = self._compute.put(self._table.embeddings_no[ids_b])
@@ -161,7 +159,7 @@ class Server:
         value = float(loss.detach())
         up_bytes = self._shared.block_bytes(party, own.block_bo)
         report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, up_bytes, grad_bo.nbytes)
-        return Answer(grad_bo.cpu().numpy(), report, tuple(staleness))
+        return Answer(grad_bo.cpu().numpy(), report, staleness)
 
     def evaluate(self, split: Split, *replies: GroupReply) -> dict[str, float]:
         """Return loss and metrics of a whole split from the parties' embeddings of it."""
@@ -197,7 +195,7 @@ class Server:
         """Return all state that outlives a round; in VAFL also the table."""
         own = save(self.head, self._trainer, SERVER)
         table = self._table
-        return with_more(own, {TABLE: table.embeddings_no.numpy(), ARRIVED: table.arrived_nk.numpy()})
+        return with_more(own, {TABLE: table.embeddings_no.numpy(), ARRIVED: table.arrivals.event_nk.numpy()})
 
     def load(self, saved: Saved) -> None:
         """Go on from what :meth:`save` returned."""
@@ -207,18 +205,37 @@ class Server:
                 return
             rows, parties = self._shared.outline.sizes["train"], len(self._spans)
             self._fill(torch.from_numpy(np.array(fitting(saved, TABLE, (rows, self._spans[-1][1])))))
-            self._table.arrived_nk = torch.from_numpy(
+            self._table.arrivals.event_nk = torch.from_numpy(
                 np.array(fitting(saved, ARRIVED, (rows, parties)), dtype=np.int64)
             )
 
 
-class _Table:
-    """VAFL: the last embeddings [n, o] of every training sample and the events [n, k] in which they arrived."""
+class Arrivals:
+    """VAFL: the events [n, k] in which the last embeddings of every training sample arrived.
 
-    def __init__(self, embeddings_no: Tensor | None = None, streams: Sequence[BatchStream] = ()) -> None:
-        self.embeddings_no = torch.empty(0) if embeddings_no is None else embeddings_no
-        self.streams = list(streams)
-        self.arrived_nk = torch.zeros((len(self.embeddings_no), len(self.streams)), dtype=torch.int64)
+    Args:
+        shared: What all participants know.
+        parties: How many parties there are; 0 before the table is filled.
+    """
+
+    def __init__(self, shared: Shared, parties: int) -> None:
+        self._streams = [shared.turns(k + 1) for k in range(parties)]
+        rows = shared.outline.sizes["train"] if parties else 0
+        self.event_nk = torch.zeros((rows, parties), dtype=torch.int64)
+
+    def note(self, event: int, party: int, turn: int) -> tuple[Tensor, tuple[float, ...]]:
+        """Note that the batch of a party's turn arrives; return its samples [b], and each party's mean age in them."""
+        ids_b = torch.from_numpy(self._streams[party].batch(turn).ids_b)
+        self.event_nk[ids_b, party] = event
+        return ids_b, tuple((event - self.event_nk[ids_b]).double().mean(dim=0).tolist())
+
+
+@dataclass
+class _Table:
+    """VAFL: the last embeddings [n, o] of every training sample, and when they arrived."""
+
+    embeddings_no: Tensor
+    arrivals: Arrivals
 
 
 def _concatenate(replies: Sequence[GroupReply]) -> Tensor:

@@ -77,6 +77,7 @@ class Shared:
         predicts: A saved model predicts; splits may lack labels.
         stack: Let parties of one process share operations: ``exact``: where all bits stay the same; ``always``: where
             they may differ; ``off``.
+        learns: Whether anything is trained; else the run only takes its time.
     """
 
     dataset: Dataset
@@ -94,6 +95,7 @@ class Shared:
     may_miss: frozenset[int] = frozenset()
     predicts: bool = False
     stack: Stacking = "exact"
+    learns: bool = True
 
     @property
     def torch_dtype(self) -> torch.dtype:

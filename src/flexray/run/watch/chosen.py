@@ -57,14 +57,17 @@ def usual_observers(
             folder, goes_on, x.bounds_turns, next((s.until for s in sums if isinstance(s, CostObserver)), None)
         ),
         TimelineObserver(folder, job.timeline_rounds, x.time_unit, goes_on),
-        ModelObserver(folder),
     ]
+    if x.shared.learns:
+        observers.append(ModelObserver(folder))
     if job.smoothness:
         optimizers = [spec.optimizer for spec in (*x.parties, x.shared.server)]
         observers.append(ConstraintObserver(job.smoothness, optimizers))
     if job.progress and not quiet:
         bars = sweep.bars if sweep else None
-        observers.append(ProgressObserver(x.target.metric, x.limits.max_time, x.time_unit, shared=bars))
+        observers.append(
+            ProgressObserver(x.target.metric if x.shared.learns else None, x.limits.max_time, x.time_unit, shared=bars)
+        )
     return [*observers, sweep] if sweep else observers
 
 

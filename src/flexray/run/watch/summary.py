@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import os
 import platform
 import time
@@ -56,9 +57,8 @@ class SummaryObserver(Observer):
             self.first_s = self.first_s or time.perf_counter()
             self._stacked = record.stacked
         elif isinstance(record, RoundRecord):
-            for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
-                self._up[k] += up
-                self._down[k] += down
+            self._up = list(map(operator.add, self._up, record.up_bytes))
+            self._down = list(map(operator.add, self._down, record.down_bytes))
             for k in record.absent or ():
                 self._absent[k] += 1
         elif isinstance(record, EvalRecord):
@@ -100,7 +100,7 @@ class SummaryObserver(Observer):
         return {
             "algo": self._job.algo,
             "dataset": self._job.dataset,
-            "data_source": x.shared.outline.source,
+            "data_source": x.shared.outline.source, **({} if x.shared.learns else {"learn": False}),
             "trace": _trace(x.speeds),
             "status": "diverged" if diverged else ended.status,
             "divergence": None if diverged is None else vars(diverged),
@@ -109,8 +109,7 @@ class SummaryObserver(Observer):
             "rounds": ended.rounds,
             "sim_time": ended.sim_time,
             "time_unit": x.time_unit,
-            "wall_s": round(wall_s, 3),
-            "setup_s": round(setup_s, 3),
+            "wall_s": round(wall_s, 3), "setup_s": round(setup_s, 3),
             "seed": x.shared.seed,
             "num_outputs": x.shared.outline.task.num_outputs,
             **({"classes": list(classes)} if (classes := x.shared.outline.task.classes) else {}),
@@ -127,7 +126,7 @@ class SummaryObserver(Observer):
             "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
             "cluster": self._cluster(),
             "versions": versions(),
-        }
+        }  # fmt: skip
 
     def _totals(self) -> dict[str, Any]:
         """Return what was added up over the run."""
@@ -208,6 +207,8 @@ def summary_rows(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]
 
 def _final_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the last metrics, with their round if that is not the last."""
+    if not summary["final"]:
+        return [("learned", "nothing")]
     at = "" if summary["final_round"] == summary["rounds"] else f" at round {summary['final_round']:,}"
     return [
         (f"{key.replace('_', ' ')}{at}", "-" if value is None else f"{value:.4f}")
