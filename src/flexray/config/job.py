@@ -16,16 +16,16 @@ from flexray.config.by_participant import resolve
 from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import bandwidths, build_absences, wires
+from flexray.config.links import bandwidths, build_absences, labels_at, round_trips, wires
 from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
 from flexray.config.schedule import Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
-from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
+from flexray.core.checks import one_of, positive, shown, whole, yes_or_no
 from flexray.core.costs import Costs
 from flexray.core.errors import ConfigError, blame
-from flexray.core.messages import LABELS_AT, SERVER
+from flexray.core.messages import SERVER
 from flexray.core.speeds import Speeds
 from flexray.data.base import Dataset, Outline, SavedModel
 from flexray.data.outlines import check_outline
@@ -177,7 +177,7 @@ def _shared(
         dtype=cast(Literal["float32", "float64"], dtype),
         threads=whole("party_threads", config["party_threads"], low=1, high=MOST_THREADS),
         wires=wires(config, outline.parties),
-        labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
+        labels_at=labels_at(config, outline.parties),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
         stack=cast(Stacking, stack),
@@ -193,7 +193,7 @@ def _system(
         names=names,
         base_units=speeds.base_units,
         timeout_units=timeout,
-        party_comm_units=resolve("network.t_comm", config["network"]["t_comm"], names[:-1], not_negative),
+        party_comm_units=round_trips(config, names[:-1]),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.core.clock import Stopwatch
@@ -35,6 +35,7 @@ from flexray.core.messages import (
 from flexray.data.base import Split
 from flexray.engine.driver.divergence import Watch
 from flexray.engine.driver.experiment import Experiment
+from flexray.engine.driver.labels import Labels
 from flexray.engine.driver.limits import check_max_time
 from flexray.engine.driver.seam import Placement, Runtime, T, remote
 from flexray.engine.driver.snapshots import Saves, check_state, pack
@@ -76,6 +77,7 @@ class Driver(ABC):
         self._classes = classes_of(experiment.shared)
         self._groups = [remote(runtime, host, self._classes[0]) for host in placement.group_hosts]
         self._server = remote(runtime, placement.server_host, self._classes[1])
+        self._labels = Labels(experiment, runtime, placement, self._server)
         self._clock = Stopwatch()
         self._pending: deque[Pending] = deque()
         self._computed = [0.0]
@@ -134,7 +136,8 @@ class Driver(ABC):
         self._runtime.get([create(host, self._classes[0], specs, shared) for host, specs in hosts])
         widths = tuple(w for group in self._runtime.get([group.widths() for group in self._groups]) for w in group)
         server = create(place.server_host, self._classes[1], shared, widths)
-        *stacked, _ = self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
+        made = [*self._everywhere(lambda group: group.connect(widths)), server, *self._labels.create(shared)]
+        stacked = self._runtime.get(made)[: len(groups)]
         if x.bandwidths:
             self._connect_links(x.bandwidths, widths)
             check_max_time(replace(x, algorithm=self._algorithm))
@@ -149,7 +152,8 @@ class Driver(ABC):
         gets_phi = not self._algorithm.takes_turns and shared.labels_at == "all"
         down = [head.state_v.nbytes + sum(up) if gets_phi else size * width * itemsize for width in widths]
         total = [a + b for a, b in zip(up, down, strict=True)]
-        units = link_units(system.party_comm_units, bandwidths, total)
+        top = self._labels.link_units(bandwidths, itemsize)
+        units = tuple(units + top for units in link_units(system.party_comm_units, bandwidths, total))
         self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=units))
 
     def _everywhere(self, call: Callable[[PartyGroup], T]) -> list[T]:
@@ -203,14 +207,11 @@ class Driver(ABC):
         self._evaluated, self._evaluated_units = done, self._clock.now
         if not self._x.shared.learns:
             return
-        splits: list[Split] = ["test"]
-        if self._x.shared.outline.sizes["val"]:
-            splits.append("val")
-        if self._x.evaluations.train:
-            splits.append("train")
+        wanted = {"test": True, "val": self._x.shared.outline.sizes["val"], "train": self._x.evaluations.train}
+        splits = [cast("Split", split) for split, is_wanted in wanted.items() if is_wanted]
         as_sent = self._x.evaluations.as_sent
         metrics = tuple(
-            self._server.evaluate(split, *[group.embed_split(split, "eval", as_sent) for group in self._groups])
+            self._labels.evaluate(split, *[group.embed_split(split, "eval", as_sent) for group in self._groups])
             for split in splits
         )
         record = EvalRecord(done, done / self._epoch_rounds, self._clock.now, {})

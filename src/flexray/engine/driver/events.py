@@ -157,18 +157,19 @@ class EventDriver(Driver):
         """Start both steps of a turn; return the promise of the party's next embeddings."""
         turn = self._turn[party]
         self._turn[party] += 1
-        answer = self._server.answer(record.round - 1, party, turn, orders[-1], own)
+        answer, judged = self._labels.answer(record.round - 1, party, turn, orders[-1], own)
         followed = self._group_of(party).follow(self._place[party], turn, orders[party], answer)
-        self._pending.append(Pending(record, (answer, followed)))
+        self._pending.append(Pending(record, (answer, followed, *judged)))
         return followed
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
-        answer, followed = values
+        answer, followed, *judged = values
         party, count = record.party or 0, len(self._x.parties)
-        self._watch.reports(record.round, _spread(followed.report, answer.report, party, count))
-        up = tuple(answer.report.up_bytes if k == party else 0 for k in range(count))
-        down = tuple(answer.report.down_bytes if k == party else 0 for k in range(count))
-        return completed(record, answer.report.loss, up, down, answer.staleness)
+        own = followed.report._replace(up_bytes=answer.report.up_bytes, down_bytes=answer.report.down_bytes)
+        reports = self._labels.noted(_spread(own, answer.report, party, count), judged)
+        self._watch.reports(record.round, reports)
+        up, down = tuple(r.up_bytes for r in reports[:-1]), tuple(r.down_bytes for r in reports[:-1])
+        return completed(record, self._labels.loss(reports), up, down, answer.staleness)
 
 
 def _spread(report: Report, server: Report, party: int, count: int) -> tuple[Report, ...]:
