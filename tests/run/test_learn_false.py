@@ -22,6 +22,8 @@ SETTINGS = {
     "sync_min": "algo=sync_min rounds=4 labels_at=server network.bits=4 network.top_k=0.3",
     "sync_max": "algo=sync_max rounds=4 frozen=[upper_left] lr_decay.milestones=[30] dtype=float64",
     "pbcd": "algo=pbcd max_time=70 speeds=google_mean network.bandwidth=90000",
+    "labels at a party": "algo=flex rounds=4 labels_at=lower_left network.bandwidth=90000",
+    "vafl, labels at a party": "algo=vafl rounds=15 labels_at=2 network.t_comm=[1,2,3,4]",
     "vafl": "algo=vafl rounds=30 speeds=trace speeds.advance=time speeds.sample_units=7 network.bits=3",
 }
 OWN_WIDTHS = {

@@ -118,7 +118,7 @@ class BlindServer(Server):
         return self._reply(report._replace(loss=None))
 
     def predict_turn(self, event: int, party: int, turn: int, own: Turn) -> FloatArray:
-        """VAFL: return the prediction [b, c] of a party's batch; arguments as those of :meth:`answer`."""
+        """VAFL: return the prediction [b, c] of a party's batch; arguments as for ``answer``."""
         with blame(SERVER, f"event {event + 1}"):
             self._asked = self._mixed(event, party, turn, own)
             self._output_bc = self._forward(self._asked.embeddings_bo)
