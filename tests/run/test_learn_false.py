@@ -25,6 +25,7 @@ SETTINGS = {
     "pbcd": "algo=pbcd max_time=70 speeds=google_mean network.bandwidth=90000",
     "links": f"algo=flex rounds=4 absence.probability=0.2 {LINKS}",
     "turns on links": f"algo=vafl rounds=20 {LINKS}",
+    "efvfl": "algo=efvfl rounds=4 absence.sample=3",
     "vafl": "algo=vafl rounds=30 speeds=trace speeds.advance=time speeds.sample_units=7 network.bits=3",
 }
 OWN_WIDTHS = {
