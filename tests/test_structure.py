@@ -29,7 +29,7 @@ FLOORS = (
     ("config",),
     ("run",),
     ("predict", "cluster", "check"),
-    ("api",),
+    ("api", "calibrate", "advise"),
 )
 """What stands in the package, from the ground up: a module imports from its own room and from floors below."""
 ENGINE = ("parties", "driver", "hosts")
@@ -40,7 +40,7 @@ VIRTUAL = ("core", "algorithms", "engine/parties", "engine/driver")
 """Where no clock is read; with ``clock=wall``, flexray.engine.parties.pace is asked."""
 REAL_TIME = (
     "engine/parties/party.py", "engine/parties/server.py", "engine/driver/wall_rounds.py",
-    "engine/driver/wall_events.py",
+    "engine/driver/wall_events.py", "engine/driver/wall_calibration.py", "engine/parties/timed.py",
 )  # fmt: skip
 
 

@@ -93,6 +93,8 @@ RANGES = {
     "absence.probability={lower_left:2}": "absence.probability.lower_left: expected a number in [0, 1), got 2",
     "absence.above=0": "absence.above: expected a number above 0, up to 1, got 0",
     "absence.above=1.5": "absence.above: expected a number above 0, up to 1, got 1.5",
+    "absence.sample=0": "absence.sample: expected a whole number of at least 1, got 0",
+    "absence.sample=5": "absence.sample: expected a whole number of at most 4, got 5",
     "absence.above=85": "absence.above: expected a number above 0, up to 1, got 85",
     "optimizer.momentum=1": "optimizer.momentum: expected a number in [0, 1), got 1",
     "optimizer.momentum=-0.1": "optimizer.momentum: expected a number in [0, 1), got -0.1",
@@ -145,7 +147,8 @@ WORDS = {
     "target_metric=test_mae": "target_metric: unknown metric 'test_mae'; expected one of: test_loss, test_top1, ",
     "rates=statik": "rates: unknown value 'statik'; did you mean 'static'?",
     "labels_at=sever": "labels_at: unknown value 'sever'; did you mean 'server'?",
-    "labels_at=upper_left": "labels_at: unknown value 'upper_left'; expected one of: all, server",
+    "labels_at=uper_left": "labels_at: unknown value 'uper_left'; did you mean 'upper_left'?",
+    "labels_at=5": "labels_at: unknown value 5; expected one of: 1 to 4, all, lower_left, ",
     "dtype=float16": "dtype: expected float32 or float64, got 'float16'",
     "model.activation=[relu]": "upper_left: model.activation: unknown '['relu']'; did you mean 'relu'?",
     "model.activation=rellu": "upper_left: model.activation: unknown 'rellu'; did you mean 'relu'?",
@@ -163,6 +166,10 @@ UNREAD = {
     "adaptive.first=dummy": "adaptive.first: not used with algo=flex; algo=adaptive would",
     "algo=vafl timeout=5": "timeout: not used with algo=vafl",
     "algo=pbcd timeout=5 absence.probability=0.1": "",
+    "algo=efvfl timeout=5": "timeout: not used with algo=efvfl",
+    "network.error_feedback=true": "network.error_feedback: not used with network.top_k=1; network.top_k or"
+    " network.bits would",
+    "algo=vafl network.error_feedback=true network.bits=4": "",
     "lr_decay.factor=0.5": "lr_decay.factor: not used with lr_decay.milestones=[]",
     "parties.a.lr_decay.milestones=[3] lr_decay.factor=0.5": "",
     "logger.project=mine": "logger.project: not used with logger=none; logger=mlflow or wandb would",
@@ -254,6 +261,16 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
         (
             ("clock=wall", "absence.probability={1:0.5}"),
             "absence.probability: absence is simulated on the virtual clock alone; expected clock=virtual",
+        ),
+        (
+            ("labels_at=2", "absence.probability=0.1"),
+            "labels_at: upper_right may miss rounds, and without labels nobody learns; expected a party that does not",
+        ),
+        (("algo=vafl", "algo.max_ahead=-1"), "algo.max_ahead: expected a whole number of at least 0, got -1"),
+        (("algo=vafl", "algo.max_ahead=few"), "algo.max_ahead: expected a whole number of at least 0, got 'few'"),
+        (
+            ("algo=vafl", "algo.max_ahead=1", "clock=wall"),
+            "algo.max_ahead: parties wait on the virtual clock alone; expected null, got 1",
         ),
         (
             ("parties.1.clip_norm=1", "parties.upper_left.clip_norm=2"),

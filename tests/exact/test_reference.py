@@ -49,14 +49,16 @@ def check(
     rates: Rates | None = None,
     more: tuple[str, ...] = (),
     loss: Any = functional.cross_entropy,
+    max_ahead: int | None = None,
 ) -> list[RoundRecord]:
     override, default_rates = ALGORITHMS[algo]
     rates = rates or default_rates
     given = [*overrides(folder, override, pace, rates), *more, *(["algo.server=free"] if "free" in algo else [])]
+    given += [] if max_ahead is None else [f"algo.max_ahead={max_ahead}"]
     job = compose_job(*given, server=server, parties=participants(rules))
     world = world_of(job.experiment, folder, rules, loss)
     starts = copies(world)
-    rows = expected(world, algo, pace, rates)
+    rows = expected(world, algo, pace, rates, max_ahead)
     records = run_inline(job)
     rounds = [record for record in records if isinstance(record, RoundRecord)]
     assert_same_rows(rounds, rows)
@@ -104,6 +106,27 @@ def test_vafl_s_server_answers_one_message_after_another(compose_job, run_inline
     rows = check(compose_job, run_inline, bundle, "vafl", [RULES["l2"]] * 4, MLP, pace=TIES)
     assert [row.party for row in rows[:8]] == [1, 2, 0, 1, 2, 1, 0, 2]
     assert [row.sim_time for row in rows[:8]] == [3.0, 4.0, 5.0, 6.0, 7.0, 9.0, 10.0, 11.0]
+
+
+@pytest.mark.parametrize(
+    ("algo", "max_ahead", "pace"), [("vafl", 0, PACE), ("vafl", 2, PACE), ("vafl, free server", 1, TIES)]
+)
+def test_vafl_s_parties_wait_for_slower_ones(compose_job, run_inline, bundle, algo, max_ahead, pace):
+    rows = check(compose_job, run_inline, bundle, algo, [RULES["l2"]] * 4, MLP, pace=pace, max_ahead=max_ahead)
+    assert any(row.waited_units for row in rows)
+    turns = [0] * 3
+    for row in rows:
+        turns[row.party] += 1
+        assert max(turns) - min(turns) <= max_ahead + 1
+
+
+def test_vafl_s_parties_take_turns_side_by_side(compose_job, run_inline, bundle):
+    """Messages take 2, 2 and 4 units, the server's step 1: the third party's ends at 5, when the others go on."""
+    rows = check(compose_job, run_inline, bundle, "vafl", [RULES["l2"]] * 4, MLP, pace=TIES, max_ahead=0)
+    assert [(row.party, row.start_units, row.sim_time, row.waited_units) for row in rows[:6]] == [
+        (1, 0.0, 3.0, 0.0), (2, 0.0, 4.0, 0.0), (0, 0.0, 5.0, 0.0),
+        (1, 5.0, 8.0, 2.0), (2, 5.0, 9.0, 1.0), (0, 5.0, 10.0, 0.0),
+    ]  # fmt: skip
 
 
 def test_batches_without_the_short_one_and_with_replacement(compose_job, run_inline, bundle):

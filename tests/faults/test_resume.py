@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
+import math
 import os
 import random
 import re
@@ -19,9 +21,10 @@ from flexray.report.folders import read_run
 from flexray.run.command import run_command
 from flexray.run.execution import Execution
 from helpers.processes import within
+from helpers.small import FIELD, NAMES
 from helpers.typed import Typed
 
-ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
+ALGORITHMS = (*NAMES, "vafl", *FIELD)
 ABSENT = ("absence.probability={a:0.5,b:0.3}", "absence.above={c:0.3}", "speeds=trace", "model.dropout=0.1")
 FILES = ("rounds.csv", "evals.csv", "timeline.json")
 Start = Callable[..., int]
@@ -96,6 +99,27 @@ def test_a_run_that_was_interrupted_goes_on_exactly(
     assert_same(tmp_path / "run", expected)
 
 
+def test_waits_and_costs_add_up_exactly(
+    start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    words = (
+        "algo=vafl", "algo.max_ahead=1", "network.t_comm={a:0.1,b:0.7,c:3.3}", "costs.joules_per_unit=0.1",
+        "costs.joules_per_byte=1e-9", "costs.price_per_hour=1", "costs.seconds_per_unit=0.3", "costs.price_per_gb=0.1",
+    )  # fmt: skip
+    expected = undisturbed(*words)
+    assert summary(expected)["energy_joules_to_target"] is not None
+    interrupt_at(13, signal.SIGINT)
+    assert start(tmp_path / "run", *words) == 1
+    interrupt_at(0, 0)
+    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
+    assert_same(tmp_path / "run", expected)
+    with (expected / "rounds.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    waited = {name: math.fsum(float(row["waited"]) for row in rows if row["party"] == name) for name in "abc"}
+    assert summary(expected)["waited"] == waited
+    assert waited["a"] > waited["b"] > waited["c"] == 0
+
+
 @pytest.mark.parametrize("number", [1, 3, 4, 11])
 @pytest.mark.parametrize("labels", ["all", "server"])
 @pytest.mark.parametrize("algo", ["flex", "adaptive"])
@@ -117,6 +141,19 @@ def test_with_absent_parties_too(
     interrupt_at(0, 0)
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=20"]) == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 0
+    assert_same(tmp_path / "run", expected)
+
+
+def test_what_was_sent_of_every_sample_is_kept_where_parties_are_sampled_too(
+    start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    words = ("algo=efvfl", "absence.sample=2", "network.noise=0.01", "model.dropout=0.1")
+    expected = undisturbed(*words)
+    assert sum(summary(expected)["absent_rounds"].values()) == 30
+    interrupt_at(5, signal.SIGINT)
+    assert start(tmp_path / "run", *words, "checkpoint.every=2") == 1
+    interrupt_at(0, 0)
+    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
     assert_same(tmp_path / "run", expected)
 
 

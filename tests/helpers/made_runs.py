@@ -17,10 +17,12 @@ def write_run(
     folder: Path, algo: str = "flex", seed: int = 0, values: Sequence[float] = (0.1, 0.5, 0.95), every: int = 2,
     duration: float = 30.0, typed: Sequence[str] = (), config: dict[str, Any] | None = None,
     summary: dict[str, Any] | None = None, finished: bool = True, tau: Sequence[int] | None = None,
+    joules: float | None = None,
 ) -> Path:  # fmt: skip
     """Write a run of parties a and b that evaluated ``values`` of ``test_top1`` every so many rounds; 100 B a round.
 
-    With ``tau`` it has a party per number, p1, p2 and so on, but for the last, which is the server's.
+    With ``tau`` it has a party per number, p1, p2 and so on, but for the last, which is the server's; with ``joules``
+    a round costs so much energy.
     """
     (folder / ".hydra").mkdir(parents=True)
     rounds = every * (len(values) - 1)
@@ -42,6 +44,9 @@ def write_run(
     (folder / "rounds.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     lines = ["round,epoch,sim_time,test_top1,train_loss"]
     lines += [f"{k * every},{k},{k * every * duration},{v},{1 - v}" for k, v in enumerate(values)]
+    if joules is not None:
+        spent = ["energy_joules", *(f"{k * every * joules}" for k in range(len(values)))]
+        lines = [f"{line},{cell}" for line, cell in zip(lines, spent, strict=True)]
     (folder / "evals.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     write_timeline(folder, rounds, duration, names)
     if finished:

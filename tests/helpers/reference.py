@@ -108,6 +108,7 @@ class Row:
     lr: list[float]
     party: int | None = None
     staleness: list[float] | None = None
+    waited: float = 0.0
     absent: tuple[int, ...] = ()
 
 
@@ -201,11 +202,11 @@ Away = Callable[[int], frozenset[int]]
 
 def run_rounds(
     world: World, algo: str, pace: Pace, rates: Rates, ids: Ids, rounds: int, away_in: Away = lambda r: frozenset(),
-    labels_at_server: bool = False,
+    labels_at_server: bool = False, labels_at_party: bool = False,
 ) -> list[Row]:  # fmt: skip
     """Flex-VFL, its adaptive form, Sync-Min, Sync-Max or P-BCD.
 
-    With partial participation, and with labels at the server.
+    With partial participation, and with labels at the server, or at a party: the server then has a fixed gradient, too.
     """
     rows: list[Row] = []
     all_tau, _ = pace.schedule(algo)
@@ -226,17 +227,21 @@ def run_rounds(
                     last[k][batch] = model(x[k])
             sent = [embeddings[batch] for embeddings in last]
             loss = float(world.loss(world.predict(sent), y))
-        if labels_at_server:
+        if labels_at_server or labels_at_party:
             leaves = [embeddings.clone().requires_grad_() for embeddings in sent]
-            gradients = torch.autograd.grad(world.loss(world.predict(leaves), y), leaves)
+            prediction = world.predict(leaves)
+            top, *gradients = torch.autograd.grad(world.loss(prediction, y), [prediction, *leaves])
         for k, model in enumerate(world.parties):
             if k in away:
                 continue
             loss_k = partial(loss_of_party, world, k, sent, x[k], y)
-            if labels_at_server:
+            if labels_at_server or labels_at_party:
                 loss_k = partial(product, model, x[k], gradients[k])
             local_round(model, world.rules[k], lr[k], tau[k], loss_k)
-        local_round(world.server, world.rules[-1], lr[-1], tau[-1], partial(loss_of_server, world, sent, y))
+        loss_0 = partial(loss_of_server, world, sent, y)
+        if labels_at_party:
+            loss_0 = partial(product, world.server, torch.cat(sent, dim=1), top)
+        local_round(world.server, world.rules[-1], lr[-1], tau[-1], loss_0)
         rows.append(Row(float(time), loss, tau, lr, absent=tuple(sorted(away))))
         computed += duration - max((pace.t_comm[k] for k in range(len(tau) - 1) if k not in away), default=Fraction(0))
         new = rates.following(world, pace, all_tau, [max(1, t) for t in tau], lr)
@@ -245,20 +250,27 @@ def run_rounds(
 
 
 def run_vafl(
-    world: World, pace: Pace, rates: Rates, ids: Sequence[Ids], events: int, server_is_free: bool = False
-) -> list[Row]:
-    """VAFL. Both gradients are those of the same loss, before either step; messages queue for the server."""
+    world: World, pace: Pace, rates: Rates, ids: Sequence[Ids], events: int, server_is_free: bool = False,
+    max_ahead: int | None = None,
+) -> list[Row]:  # fmt: skip
+    """VAFL. Both gradients are those of the same loss, before either step; messages queue for the server.
+
+    With ``max_ahead`` a party that is further ahead of the slowest does not begin its next turn.
+    """
     count, size = len(world.parties), len(world.labels)
     turn_units = [u + t for u, t in zip(pace.units(), pace.t_comm, strict=False)]
     with torch.no_grad():
         stored = [model(x) for model, x in zip(world.parties, world.features, strict=True)]
     arrived = [[0] * size for _ in range(count)]
     turns, begun, idle_from = [0] * count, [Fraction(0)] * count, Fraction(0)
+    ended, under_way = [Fraction(0)] * count, set(range(count))
     step_units = Fraction(0) if server_is_free else pace.units()[-1]
+    waits = [0.0] * count
     rows: list[Row] = []
     for event in range(events):
-        time, k = min((begun[k] + turn_units[k], k) for k in range(count))
-        time = begun[k] = idle_from = max(time, idle_from) + step_units
+        time, k = min((begun[k] + turn_units[k], k) for k in under_way)
+        time = ended[k] = idle_from = max(time, idle_from) + step_units
+        waited = waits[k]
         batch = ids[k](turns[k])
         party, y = world.parties[k], world.labels[batch]
         own = party(world.features[k][batch])
@@ -278,8 +290,13 @@ def run_vafl(
             one_step(params, grads[place : place + len(params)], world.rules[who], lr[who])
             place += len(params)
         turns[k] += 1
+        under_way.remove(k)
+        for j in set(range(count)) - under_way:
+            if max_ahead is None or turns[j] - min(turns) <= max_ahead:
+                under_way.add(j)
+                begun[j], waits[j] = time, float(time - ended[j])
         tau = [int(j in (k, count)) for j in range(count + 1)]
-        rows.append(Row(float(time), value, tau, lr, k, staleness))
+        rows.append(Row(float(time), value, tau, lr, k, staleness, waited))
     return rows
 
 

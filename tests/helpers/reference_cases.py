@@ -108,12 +108,12 @@ def ids_of(stream: BatchStream) -> Any:
     return lambda index: torch.from_numpy(stream.batch(index).ids_b)
 
 
-def expected(world: World, algo: str, pace: Pace, rates: Rates) -> list[Row]:
+def expected(world: World, algo: str, pace: Pace, rates: Rates, max_ahead: int | None = None) -> list[Row]:
     streams = partial(BatchStream, len(world.labels), BATCH, SEED)
     override, _ = ALGORITHMS[algo]
     if override == "algo=vafl":
         own = [ids_of(streams(f"turns-{k + 1}")) for k in range(len(world.parties))]
-        return run_vafl(world, pace, rates, own, EVENTS, "free" in algo)
+        return run_vafl(world, pace, rates, own, EVENTS, "free" in algo, max_ahead)
     return run_rounds(world, override.removeprefix("algo="), pace, rates, ids_of(streams("batches")), ROUNDS)
 
 
@@ -125,6 +125,7 @@ def assert_same_rows(records: list[RoundRecord], rows: list[Row]) -> None:
         assert record.sim_time == pytest.approx(row.sim_time, rel=1e-13)
         assert record.lr == pytest.approx(row.lr, rel=1e-12)
         assert record.train_loss == pytest.approx(row.loss, rel=1e-10)
+        assert record.waited_units == pytest.approx(row.waited, rel=1e-12, abs=1e-12)
         assert (record.staleness is None) == (row.staleness is None)
         if row.staleness is not None:
             assert record.staleness == pytest.approx(row.staleness, rel=1e-12)

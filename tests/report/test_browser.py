@@ -262,3 +262,20 @@ def test_the_axis_is_logarithmic_where_the_first_tenth_holds_the_contest_or_as_c
         choose(browser, "curve-scale", scale)
         assert browser.execute_script(kind) == expected
         assert ("first tenth" in text(browser, "#curve-hint")) == (scale == "auto")
+
+
+def test_costs_have_columns(browser: Any, tmp_path: Path) -> None:
+    before = browser.current_url
+    for algo, joules in (("flex", 2.0), ("pbcd", 1.5), ("vafl", None)):
+        write_run(tmp_path / "runs" / algo, algo, joules=joules)
+    assert main([str(tmp_path / "runs"), "-o", str(tmp_path), "--formats", "svg", "--axes", "time"]) == 0
+    browser.get((tmp_path / "report.html").as_uri())
+    assert wait(browser, "document.body.dataset.ready") == "yes"
+    titles = browser.execute_script("return [...document.querySelectorAll('#results th')].map(t => t.innerText.trim())")
+    rows = browser.execute_script(f"return {ROWS}")
+    place = [title.lower() for title in titles].index("energy (j)")
+    assert [row[place] for row in rows] == ["8.000", "6.000", "--"]
+    best = "return [...document.querySelectorAll('#results tbody tr')].map(r => r.cells[arguments[0]].className)"
+    assert ["best" in kind for kind in browser.execute_script(best, place)] == [False, True, False]
+    browser.get(before)
+    assert wait(browser, "document.body.dataset.ready") == "yes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import statistics
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from flexray.report.folders import find_runs, read_runs
 from flexray.report.grouping import Group, make_groups
 from flexray.report.runs import Run
 from flexray.report.statistics import Result, Spread, band, hold, results, spread, with_deviation
+from flexray.report.tables import groups_csv, make_table, runs_csv
 from helpers.made_runs import sweep, write_run
 
 
@@ -49,6 +51,28 @@ def test_one_run_has_no_deviation_and_one_group_is_no_contest(tmp_path: Path) ->
     assert result.notes == ("one seed only: no deviation",)
     assert not result.best
     assert spread([]) is None
+
+
+def test_costs_are_those_of_reaching_the_target_or_of_the_whole_run(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        write_run(tmp_path / f"flex{seed}", "flex", seed, (0.1, 0.95, 0.96), joules=3.0 + seed)
+        write_run(tmp_path / f"pbcd{seed}", "pbcd", seed, (0.1, 0.5, 0.96), joules=1.0)
+        write_run(tmp_path / f"vafl{seed}", "vafl", seed, joules=None if seed else 5.0)
+    found = results_in(tmp_path)
+    assert found["flex"].costs == {"energy_joules": Spread(7.0, statistics.stdev([6.0, 8.0]))}
+    assert found["pbcd"].costs == {"energy_joules": Spread(4.0, 0.0)}
+    assert found["vafl"].costs == {"energy_joules": None}
+    assert "energy_joules" in found["pbcd"].best - found["flex"].best
+    table = make_table(list(found.values()), [None] * 3)
+    place = table.header.index("energy (J)")
+    assert table.header[place - 1 :] == ("MB", "energy (J)", "final test_top1")
+    assert sorted(row[place].text for row in table.rows) == ["--", "4.000 ± 0.000", "7.000 ± 1.414"]
+    header, *rows = csv.reader(groups_csv(list(found.values()), [None] * 3).splitlines())
+    assert {row[header.index("energy_joules_mean")] for row in rows} == {"7", "4", ""}
+    header, *rows = csv.reader(runs_csv(runs_in(tmp_path), ()).splitlines())
+    assert [row[header.index("energy_joules")] for row in rows] == ["6", "8", "4", "4", "20", ""]
+    whole = results_in(write_run(tmp_path / "alone", summary={"target": None}, joules=2.0))
+    assert whole["flex"].costs == {"energy_joules": Spread(8.0, None)}
 
 
 def test_a_lower_error_is_better_and_meets_its_target(tmp_path: Path) -> None:

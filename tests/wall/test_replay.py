@@ -25,6 +25,19 @@ def test_a_virtual_run_is_repeated(algo: str, run_folder: RunFolder) -> None:
     assert summary(first)["rounds"] == 14
 
 
+def test_waits_are_repeated(run_folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    links = "network.t_comm={a:0.2,b:9,default:1}"
+    first = run_folder("first", "algo=vafl", "algo.max_ahead=1", "rounds=14", links)
+    again = repeated(run_folder, first, "vafl", "algo.max_ahead=1", links)
+    assert summary(again)["waited"] == summary(first)["waited"]
+    unbound = run_folder("unbound", "algo=vafl", "speeds=replay", f"speeds.path={first}", links)
+    assert summary(unbound)["model_digest"] == summary(first)["model_digest"]
+    with pytest.raises(AssertionError):
+        run_folder("closer", "algo=vafl", "algo.max_ahead=0", "speeds=replay", f"speeds.path={first}")
+    said = "algo.max_ahead: the recorded run had a party ahead by 1 when it began a turn; expected at least 1, or null"
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("algo", ALGORITHMS[:-1])
 def test_who_was_absent_is_absent_again(algo: str, run_folder: RunFolder) -> None:
     first = run_folder("first", f"algo={algo}", "rounds=14", "absence.probability={a:0.5,c:0.3}")

@@ -6,14 +6,16 @@ Every tuple holds the parties 1..K, then the server, unless its name says ``part
 from __future__ import annotations
 
 import copy
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from flexray.core.clock import Stopwatch
+from flexray.core.measured import Measured
 from flexray.core.messages import Report
-from flexray.core.speeds import local_iterations, unit_time
+from flexray.core.speeds import MOST_ITERATIONS, all_local_iterations, all_unit_times, iterations_that_fit
 from flexray.optimizers import LocalOptimizer
 
 RealPace = Literal["fixed", "fill", "slowest"]
@@ -27,7 +29,7 @@ class System:
         names: Participant names; the last is ``server``.
         base_units: Units per local iteration at zero utilization.
         timeout_units: t_o.
-        party_comm_units: t_comm of every party (round trip).
+        party_comm_units: t_comm of every party (round trip); in a plan, that of the round which is planned.
         lr: Fixed learning rates eta_k.
         base_rates: A_k of the adaptive rule.
         optimizers: Local optimizers.
@@ -35,6 +37,7 @@ class System:
         least_utilization: The smallest utilization of any participant in the whole run.
         waits_for_overrun: Whether a round lasts until every local iteration that it began has ended; else it ends with
             its timeout, as the paper's formula has it.
+        measured: The seconds of known machines, with which rounds and turns are charged; None: units.
     """
 
     names: tuple[str, ...]
@@ -47,6 +50,7 @@ class System:
     frozen: tuple[bool, ...]
     least_utilization: float = 0.0
     waits_for_overrun: bool = True
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Moment:
         reports: Everybody's last reports: of the round before or, for the absent, of their last round (none yet: tau
             0). None in the first round, or if the algorithm does not ask for them.
         absent: The parties (0-based) that miss the round.
+        party_comm_units: t_comm of every party in this round, which its plan finds in :class:`System`; None: as ever.
     """
 
     round: int
@@ -67,6 +72,7 @@ class Moment:
     utilization: tuple[float, ...]
     reports: tuple[Report, ...] | None = None
     absent: frozenset[int] = frozenset()
+    party_comm_units: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,10 @@ class Algorithm:
 
     takes_turns: ClassVar[bool]
     """Whether parties take turns, each at its own pace; else all participants share global rounds."""
+    private_labels: ClassVar[bool] = False
+    """Whether labels must stay with one participant, which sends gradients: ``labels_at=all`` is refused."""
+    error_feedback: ClassVar[bool] = False
+    """Whether compression must send differences: ``network.error_feedback=false`` is refused."""
 
     def __init__(self, system: System) -> None:
         self.system = system
@@ -126,6 +136,8 @@ class Algorithm:
 
     def computes(self, now: Moment) -> tuple[bool, ...]:
         """Return whether each participant takes local iterations: neither frozen nor absent."""
+        if not now.absent:
+            return tuple(map(operator.not_, self.system.frozen))
         return tuple(not frozen and k not in now.absent for k, frozen in enumerate(self.system.frozen))
 
     def for_system(self, system: System) -> Self:
@@ -165,13 +177,19 @@ class RoundAlgorithm(Algorithm, ABC):
         return None
 
     def iterations_by_timeout(self, now: Moment, timeout_units: float | None = None) -> tuple[int, ...]:
-        """Return tau of every participant within a timeout, by default the run's; 0 for those that do not compute."""
+        """Return tau of every participant within a timeout, by default the run's; 0 for those that do not compute.
+
+        Raises:
+            flexray.core.errors.ConfigError: One is above :data:`flexray.core.speeds.MOST_ITERATIONS`.
+        """
         system = self.system
         timeout = system.timeout_units if timeout_units is None else timeout_units
-        return tuple(
-            local_iterations(timeout, base, c) if computes else 0
-            for base, c, computes in zip(system.base_units, now.utilization, self.computes(now), strict=True)
-        )
+        found = all_local_iterations(timeout, system.base_units, now.utilization)
+        tau = tuple(map(operator.mul, found, self.computes(now)))
+        if max(tau) > MOST_ITERATIONS:
+            place = tau.index(max(tau))
+            iterations_that_fit(timeout, system.base_units[place], now.utilization[place])  # raises
+        return tau
 
     def same_for_all(self, tau: int) -> tuple[int, ...]:
         """Return ``tau`` for every participant, 0 for a frozen one."""
@@ -179,7 +197,7 @@ class RoundAlgorithm(Algorithm, ABC):
 
     def unit_times(self, now: Moment) -> tuple[float, ...]:
         """Return the units that one local iteration takes."""
-        return tuple(unit_time(base, c) for base, c in zip(self.system.base_units, now.utilization, strict=True))
+        return all_unit_times(self.system.base_units, now.utilization)
 
     def slowest_unit(self, now: Moment) -> float:
         """Return the longest unit time of participants that compute (0 if none does)."""
@@ -188,8 +206,14 @@ class RoundAlgorithm(Algorithm, ABC):
 
     def comm_units(self, now: Moment) -> float:
         """Return what a synchronous round waits for: the slowest link of a party that is there."""
+        if not now.absent:
+            return max(self.system.party_comm_units, default=0.0)
         links = enumerate(self.system.party_comm_units)
         return max((units for k, units in links if k not in now.absent), default=0.0)
+
+    def wait_for_all(self, now: Moment, tau: int) -> Plan:
+        """Return the plan of a round that waits until the slowest has taken ``tau`` local iterations, as all do."""
+        return self.make_plan(now, self.same_for_all(tau), tau * self.slowest_unit(now), pace="slowest")
 
     def make_plan(
         self,
@@ -207,8 +231,9 @@ class RoundAlgorithm(Algorithm, ABC):
         takes longer than the timeout, it is waited for.
         """
         comm, times = self.comm_units(now), self.unit_times(now)
-        idle = {k for k, computes in enumerate(self.computes(now)) if not computes}
-        tau = tuple(0 if k in idle else t for k, t in enumerate(tau))
+        if idle := {k for k, computes in enumerate(self.computes(now)) if not computes}:
+            tau = tuple(0 if k in idle else t for k, t in enumerate(tau))
+        tau = tuple(tau)
         if now.absent and not any(tau):
             computing_units = self.system.timeout_units
         return Plan(tau, tuple(lr or self.system.lr), computing_units + comm, comm, times, pace=pace)
@@ -218,6 +243,11 @@ class EventAlgorithm(Algorithm, ABC):
     """An algorithm in which parties take turns, each at its own pace."""
 
     takes_turns = True
+    max_ahead: int | None = None
+    """How many turns a party may be ahead of the slowest one before it waits; None: it never waits.
+
+    The party has taken ``n`` turns, the slowest ``m``: it begins its next one when ``n - m <= max_ahead``.
+    """
 
     @abstractmethod
     def plan(self, party: int, now: Moment) -> Plan:

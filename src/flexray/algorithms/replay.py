@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RoundAlgorithm, System
+from flexray.core.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,27 @@ class ReplayTurns(EventAlgorithm):
     Args:
         system: The participants.
         recorded: The events, in order.
+        max_ahead: The bound under which they were recorded.
+
+    Raises:
+        ConfigError: A party was further ahead than that.
     """
 
-    def __init__(self, system: System, recorded: tuple[Recorded, ...]) -> None:
+    def __init__(self, system: System, recorded: tuple[Recorded, ...], max_ahead: int | None = None) -> None:
         super().__init__(system)
         self._recorded = recorded
+        self.max_ahead = max_ahead
         self._places: list[list[int]] = [[] for _ in system.names[:-1]]
+        most = 0
         for place, event in enumerate(recorded):
             if event.party is not None:
+                most = max(most, len(self._places[event.party]) - min(map(len, self._places)))
                 self._places[event.party].append(place)
+        if max_ahead is not None and most > max_ahead:
+            raise ConfigError(
+                f"algo.max_ahead: the recorded run had a party ahead by {most} when it began a turn;"
+                f" expected at least {most}, or null, got {max_ahead}"
+            )
 
     @override
     def plan(self, party: int, now: Moment) -> Plan:
@@ -89,6 +102,13 @@ class ReplayTurns(EventAlgorithm):
     def priority(self, party: int, turn: int) -> int:
         places = self._places[party]
         return places[turn] if turn < len(places) else len(self._recorded)
+
+
+def replayed(algorithm: RoundAlgorithm | EventAlgorithm, recorded: tuple[Recorded, ...]) -> ReplayRounds | ReplayTurns:
+    """Return what repeats the rounds, or turns, that a run of ``algorithm`` recorded."""
+    if isinstance(algorithm, EventAlgorithm):
+        return ReplayTurns(algorithm.system, recorded, algorithm.max_ahead)
+    return ReplayRounds(algorithm.system, recorded)
 
 
 def _never(system: System) -> Plan:

@@ -11,6 +11,9 @@ A party's message is at the server after the party's unit time and its t_comm (t
 machine: it takes its steps one after another, each of its own unit time, and messages that find it busy wait, first
 come, first served; of those that arrive together the party with the lower number comes first. With ``server="free"``
 its steps take no time, as in the Flex-VFL paper's text: the n-th update of a party counts at n (unit time + t_comm).
+
+With ``max_ahead=s`` staleness is bounded (as in SSP, Ho et al., 2013): a party that has taken more than s turns more
+than the slowest one waits with its next until that one has caught up. With s = 0 all take their turns side by side.
 """
 
 from __future__ import annotations
@@ -30,13 +33,17 @@ class VAFL(EventAlgorithm):
     Args:
         system: The participants.
         server: ``queue``: the server's steps take time, one after another; ``free``: they take none.
+        max_ahead: How many turns a party may be ahead of the slowest one before it waits; None: it never waits.
     """
 
-    def __init__(self, system: System, server: Literal["queue", "free"] = "queue") -> None:
+    def __init__(
+        self, system: System, server: Literal["queue", "free"] = "queue", max_ahead: int | None = None
+    ) -> None:
         super().__init__(system)
         if server not in SERVERS:
             raise ConfigError(f"algo.server: unknown value '{server}'{near_match(str(server), SERVERS)}")
         self.server = server
+        self.max_ahead = max_ahead
 
     def plan(self, party: int, now: Moment) -> Plan:
         """Return one local iteration of the party and of the server."""

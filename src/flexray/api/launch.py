@@ -134,7 +134,11 @@ def _run(config: DictConfig, folder: Path, given: Given, resume: Resume | None, 
         )
         summary = _summary_of(single)
     if single.interrupted:
-        how = "" if summary["time_unit"] == "seconds" else f"; flexray.read({os.fspath(folder)!r}).resume() goes on"
+        how = (
+            ""
+            if summary["time_unit"] == "seconds" and not summary.get("predicted")
+            else f"; flexray.read({os.fspath(folder)!r}).resume() goes on"
+        )
         raise KeyboardInterrupt(f"stopped after round {summary['rounds']}{how}")
 
 

@@ -27,7 +27,7 @@ from flexray.report.grouping import all_values, make_groups
 from flexray.report.runs import DAMAGED, DIVERGED, UNFINISHED
 from flexray.report.runs import Run as Reported
 from flexray.report.statistics import results
-from flexray.report.tables import figures_of, has_target, ordered_columns, titles_of
+from flexray.report.tables import costs_of, figures_of, has_target, ordered_columns, titles_of
 from flexray.run.places import open_pool
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Sweep(Sequence[Run]):
         found = results(make_groups(read, by, over))
         columns, targets = ordered_columns(found), has_target(found)
         names = [[result.group.values[column] for column in columns] for result in found]
-        cells = [[cell.text for cell in figures_of(result, targets)] for result in found]
+        cells = [[cell.text for cell in figures_of(result, targets, costs_of(found))] for result in found]
         rows = [own + shown for own, shown in zip(names, cells, strict=True)]
         table = pd.DataFrame(rows, columns=[*columns, *titles_of(found)])
         notes = ["; ".join(result.notes) for result in found]
@@ -161,7 +161,8 @@ class Sweep(Sequence[Run]):
 
     def _row(self, read: Reported, varied: Sequence[str]) -> dict[str, Any]:
         values, error = all_values(read), _error(read)
-        metrics = read.evals.metrics if read.evals is not None and read.status != DIVERGED else {}
+        evals = read.evals if read.status != DIVERGED else None
+        metrics = {**evals.metrics, **evals.costs} if evals is not None else {}
         last = {name: float(found[-1]) for name, found in metrics.items() if len(found)}
         reached, seed = read.reached(), read.summary.get("seed")
         unit = read.time_unit if read.time_unit in ("units", "seconds") else "units"

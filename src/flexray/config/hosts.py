@@ -52,9 +52,9 @@ def build_cluster(
     address = check_address("cluster.address", node["address"])
     placement = place(num_parties, per_actor)
     hosts = _hosts(config, dataset, names, placement.groups, overrides)  # also checks keys that an inline run ignores
-    if kind == INLINE:
+    if kind == INLINE or not config["learn"]:
         gpus = sum(host.gpus for host in hosts)
-        return ClusterPlan(kind, together(num_parties), (), driver, threads=threads, gpus=gpus)
+        return ClusterPlan(INLINE, together(num_parties), (), driver, threads=threads, gpus=gpus)
     return ClusterPlan(kind, placement, hosts, driver, address, num_cpus, threads, 0.0, strategy, wait_s)
 
 

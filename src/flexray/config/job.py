@@ -4,39 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from torch import nn
-
 from flexray.algorithms.adaptive import FIRST, static_rates
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm, System
-from flexray.algorithms.replay import ReplayRounds, ReplayTurns
-from flexray.algorithms.vafl import VAFL
+from flexray.algorithms.replay import replayed
 from flexray.config import schedule
-from flexray.config.by_participant import optional, participant, resolve
-from flexray.config.components import component, make
+from flexray.config.by_participant import resolve
+from flexray.config.components import make
+from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import bandwidths, build_absences, wires
+from flexray.config.links import build_absences, check_algorithm, labels_at, through_label_holder, wires
+from flexray.config.measured import with_measured
+from flexray.config.network import build_network, round_trips
+from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
-from flexray.config.schedule import WALL, Safety
+from flexray.config.schedule import Safety
 from flexray.config.speeds import build_speeds
 from flexray.core.absence import Absences
-from flexray.core.checks import not_negative, one_of, positive, shown, whole, yes_or_no
-from flexray.core.errors import ConfigError, blame, near_match
-from flexray.core.messages import LABELS_AT, SERVER, SERVER_INDEX
+from flexray.core.checks import one_of, positive, shown, whole, yes_or_no
+from flexray.core.costs import Costs
+from flexray.core.errors import ConfigError, blame
+from flexray.core.measured import Measured
+from flexray.core.messages import SERVER
 from flexray.core.speeds import Speeds
 from flexray.data.base import Dataset, Outline, SavedModel
 from flexray.data.outlines import check_outline
 from flexray.engine.driver.experiment import Experiment, WallClock
 from flexray.engine.driver.limits import check_limits
 from flexray.engine.hosts.plan import ClusterPlan
-from flexray.engine.parties.devices import Compute
 from flexray.engine.parties.spec import STACKING, ParticipantSpec, Shared, Stacking
-from flexray.models import OFFERS
-from flexray.optimizers import LocalOptimizer
 
 Config = Mapping[str, Any]
 """The composed configuration as plain dictionaries and lists."""
@@ -44,7 +43,6 @@ Config = Mapping[str, Any]
 BATCH_KEYS = ("batch_size", "replacement", "drop_last")
 OVERRUN = ("wait", "ignore")
 MOST_THREADS = 1024
-OVERRIDES = ("model", "optimizer", "clip_norm", "lr_decay", "resources", "labels")
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,7 @@ class Job:
         timeline_rounds: Rounds that ``timeline.json`` shows.
         progress: Show progress.
         safety: How it is saved.
+        costs: What its time and bytes cost; None: nobody asks.
         smoothness: max(L, L_k) of each participant, for a warning where the theory's limit is exceeded.
     """
 
@@ -70,6 +69,7 @@ class Job:
     progress: bool = True
     smoothness: tuple[float, ...] | None = None
     safety: Safety = field(default_factory=Safety)
+    costs: Costs | None = None
 
 
 def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedModel | None = None) -> Job:
@@ -85,19 +85,17 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     Raises:
         flexray.core.errors.UserError: Something in the configuration or the data is wrong.
     """
-    data = _dataset(config, base_dir, saved)
-    with blame("dataset", "reading its outline"):
-        outline = check_outline(data.outline(), data, predicts=saved is not None)
+    data, outline = _dataset(config, base_dir, saved)
     names = (*outline.parties, SERVER)
-    own = _own_keys(config, names)
-    seed = whole("seed", config["seed"], low=0, high=2**63 - 1)
-    wall = schedule.build_wall(config)
+    own = own_keys_of(config, names)
+    seed, wall = whole("seed", config["seed"], low=0, high=2**63 - 1), schedule.build_wall(config)
     cluster = build_cluster(config, dataset, names, own)
     computes = build_computes(config, cluster, len(outline.parties))
-    participants = _participants(config, names, own, computes, base_dir)
+    participants = build_participants(config, names, own, computes, base_dir)
+    config, measured = with_measured(config, names, base_dir)
     timeout, speeds = build_speeds(config, dataset, names, base_dir)
     recording = chosen_recording(config, names, base_dir)
-    algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall), algo, recording)
+    algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall, measured), algo, recording)
     absences = build_absences(config, outline.parties, seed, algorithm, recording.absences if recording else None)
     experiment = Experiment(
         shared=_shared(config, data, outline, participants[-1], seed, absences, saved),
@@ -108,13 +106,12 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         limits=schedule.build_limits(config, recording),
         target=schedule.build_target(config, outline),
         evaluations=schedule.build_evaluations(config),
-        time_unit=recording.time_unit if recording else "seconds" if wall else "units",
+        time_unit=recording.time_unit if recording else "seconds" if wall or measured else "units",
         wall=wall,
-        bandwidths=bandwidths(config, outline.parties),
+        network=build_network(config, outline.parties, seed, base_dir, algorithm.takes_turns),
         absences=absences,
     )
     check_limits(experiment)
-    smoothness = config["smoothness"]
     return Job(
         algo=algo,
         dataset=dataset,
@@ -122,16 +119,19 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         cluster=cluster,
         timeline_rounds=whole("timeline_rounds", config["timeline_rounds"], low=0),
         progress=config["progress"],
-        smoothness=None if smoothness is None else resolve("smoothness", smoothness, names, positive),
+        smoothness=resolve("smoothness", config["smoothness"], names, positive, ()) or None,
         safety=schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir),
+        costs=build_costs(config, names, algorithm, experiment.time_unit),
     )
 
 
-def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> Dataset:
-    """Build the dataset; relative paths start from ``base_dir``."""
+def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> tuple[Dataset, Outline]:
+    """Build the dataset, and read its outline; relative paths start from ``base_dir``."""
     node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
     dataset: Dataset = make("dataset", with_full_paths(base_dir, node), Dataset)
-    return dataset if saved is None else dataset.for_prediction(saved)
+    dataset = dataset if saved is None else dataset.for_prediction(saved)
+    with blame("dataset", "reading its outline"):
+        return dataset, check_outline(dataset.outline(), dataset, predicts=saved is not None)
 
 
 def with_full_paths(base_dir: Path, keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,109 +176,36 @@ def _shared(
         dtype=cast(Literal["float32", "float64"], dtype),
         threads=whole("party_threads", config["party_threads"], low=1, high=MOST_THREADS),
         wires=wires(config, outline.parties),
-        labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
+        error_feedback=yes_or_no("network.error_feedback", config["network"]["error_feedback"]),
+        labels_at=labels_at(config, outline.parties),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
         stack=cast(Stacking, stack),
+        learns=config["learn"],
     )
 
 
-def _participants(
-    config: Config, names: Sequence[str], own_keys: Mapping[int, Config], computes: Sequence[Compute], base_dir: Path
-) -> tuple[ParticipantSpec, ...]:
-    """Return the parties and, last, the server, each with its own keys from ``parties``."""
-    frozen, specs = _frozen(config["frozen"], names), []
-    for place, name in enumerate(names):
-        own = own_keys.get(place, {})
-        keys = {key: f"parties.{name}.{key}" for key in own}
-        role = "server" if name == SERVER else "model"
-        model = _with_weights(_merged(config[role], own.get("model")), base_dir)
-        optimizer = _merged(config["optimizer"], own.get("optimizer"))
-        clip_norm = own.get("clip_norm", config["clip_norm"])
-        specs.append(
-            ParticipantSpec(
-                name=name,
-                index=SERVER_INDEX if name == SERVER else place + 1,
-                model=component(keys.get("model", role), model, nn.Module, OFFERS),
-                optimizer=deepcopy(
-                    make(keys.get("optimizer", "optimizer"), optimizer, LocalOptimizer)
-                ),  # or one for all
-                clip_norm=optional(keys.get("clip_norm", "clip_norm"), clip_norm, positive),
-                frozen=frozen[place],
-                compute=computes[place],
-            )
-        )
-    return tuple(specs)
-
-
-def _own_keys(config: Config, names: Sequence[str]) -> dict[int, Config]:
-    """Return the keys of single participants, by place."""
-    result: dict[int, Config] = {}
-    for who, node in config["parties"].items():
-        place = participant("parties", who, names)
-        if not isinstance(node, Mapping):
-            raise ConfigError(f"parties.{who}: expected keys such as {', '.join(OVERRIDES)}, got {shown(node)}")
-        for key in node:
-            if key not in OVERRIDES:
-                raise ConfigError(f"parties.{who}.{key}: unknown key{near_match(str(key), OVERRIDES)}")
-        if place in result:
-            raise ConfigError(f"parties.{who}: '{names[place]}' is given twice, by name and by number")
-        if not isinstance(node.get("resources") or {}, Mapping):
-            raise ConfigError(f"parties.{who}.resources: expected {{name:amount}}, got {node['resources']!r}")
-        result[place] = node
-    return result
-
-
-def _merged(default: Any, own: Any) -> Any:
-    """Return the default node with its own keys replaced; a node with another ``_target_`` replaces it whole."""
-    if own is None:
-        return default
-    if not isinstance(own, Mapping) or "_target_" in own or not isinstance(default, Mapping):
-        return own
-    return {**default, **own}
-
-
-def _with_weights(node: Any, base_dir: Path) -> Any:
-    """Return a model's node with the full path of its file of weights, if it has one."""
-    weights = node.get("weights") if isinstance(node, Mapping) else None
-    if isinstance(weights, str) and (file := base_dir / Path(weights).expanduser()).is_file():
-        return {**node, "weights": os.fspath(file)}
-    return node
-
-
 def _system(
-    config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds, wall: WallClock | None
-) -> System:
-    names = tuple(p.name for p in participants)
+    config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds, wall: WallClock | None,
+    measured: Measured | None,
+) -> System:  # fmt: skip
+    names, frozen = tuple(p.name for p in participants), tuple(p.frozen for p in participants)
     system = System(
         names=names,
-        base_units=speeds.base_units,
+        base_units=measured.unit_s(frozen) if measured else speeds.base_units,
         timeout_units=timeout,
-        party_comm_units=resolve("network.t_comm", config["network"]["t_comm"], names[:-1], not_negative),
+        party_comm_units=through_label_holder(round_trips(config, names[:-1]), config, names[:-1]),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),
-        frozen=tuple(p.frozen for p in participants),
+        frozen=frozen,
         least_utilization=speeds.least_utilization,
         waits_for_overrun=one_of("speeds.overrun", config["speeds"]["overrun"], OVERRUN) == "wait" and not wall,
+        measured=measured,
     )
     rates = one_of("rates", config["rates"], ("fixed", "static"))
     one_of("adaptive.first", config["adaptive"]["first"], FIRST)
     return replace(system, lr=static_rates(system)) if rates == "static" else system
-
-
-def _frozen(value: Any, names: Sequence[str]) -> tuple[bool, ...]:
-    """Return which participants are frozen: ``parties``, or those of a list."""
-    if value == "parties":
-        return (*(True for _ in names[:-1]), False)
-    if isinstance(value, str):
-        value = [value]
-    if not isinstance(value, Sequence):
-        raise ConfigError(f"frozen: expected 'parties' or a list of participants, got {shown(value)}")
-    places = {participant("frozen", who, names) for who in value}
-    if len(places) == len(names):
-        raise ConfigError("frozen: everybody is; expected at least one participant that computes")
-    return tuple(k in places for k in range(len(names)))
 
 
 def _algorithm(
@@ -286,9 +213,9 @@ def _algorithm(
 ) -> RoundAlgorithm | EventAlgorithm:
     """Return the chosen algorithm, or what repeats the rounds that a run of it recorded."""
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
-    if config["clock"]["kind"] == WALL and isinstance(algorithm, VAFL) and algorithm.server != "queue":
-        raise ConfigError(f"algo.server: clock=wall really waits; expected queue, got {shown(algorithm.server)}")
+    check_algorithm(config, algorithm)
+    schedule.check_turns(algorithm, config["clock"]["kind"] == schedule.WALL)
     if recording is None:
         return algorithm
     recording.check_algorithm(algo, algorithm.takes_turns)
-    return (ReplayTurns if recording.by_turns else ReplayRounds)(algorithm.system, recording.rounds)
+    return replayed(algorithm, recording.rounds)

@@ -6,9 +6,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
+from flexray.algorithms.vafl import VAFL
 from flexray.config.by_participant import count, optional
 from flexray.config.recording import Recording
 from flexray.core.checks import number, one_of, positive, shown, whole
@@ -52,11 +55,28 @@ def build_wall(config: Config) -> WallClock | None:
         raise ConfigError(f"clock.kind: unknown '{kind}'{near_match(str(kind), CLOCKS)}")
     if kind == VIRTUAL:
         return None
+    if not config["learn"]:
+        raise ConfigError("learn: clock=wall measures the seconds of training; expected true, or clock=virtual")
     if config["speeds"]["kind"] == "replay":
         raise ConfigError("clock: speeds=replay repeats a run on the virtual clock; expected clock=virtual")
     if overrun != "wait":
         raise ConfigError(f"speeds.overrun: clock=wall really waits; expected wait, got {shown(overrun)}")
     return WallClock(config["rates"] == "static")
+
+
+def check_turns(algorithm: RoundAlgorithm | EventAlgorithm, wall: bool) -> None:
+    """Refuse a bound on turns that is no number, and in real seconds what is on the virtual clock alone.
+
+    Raises:
+        ConfigError: It names the key.
+    """
+    if not isinstance(algorithm, EventAlgorithm):
+        return
+    most = optional("algo.max_ahead", algorithm.max_ahead, partial(whole, low=0))
+    if wall and isinstance(algorithm, VAFL) and algorithm.server != "queue":
+        raise ConfigError(f"algo.server: clock=wall really waits; expected queue, got {shown(algorithm.server)}")
+    if wall and most is not None:
+        raise ConfigError(f"algo.max_ahead: parties wait on the virtual clock alone; expected null, got {most}")
 
 
 def build_evaluations(config: Config) -> Evaluations:
@@ -98,6 +118,12 @@ def build_target(config: Config, outline: Outline) -> Target:
         raise ConfigError(f"target: expected {expected} {metric}, got {value:g}")
     if config["stop_at_target"] and value is None:
         raise ConfigError("stop_at_target: there is no target to stop at; expected one, as in target=0.9")
+    if not config["learn"]:
+        if config["stop_at_target"]:
+            raise ConfigError(
+                "stop_at_target: nothing is learned with learn=false; expected rounds, epochs or max_time"
+            )
+        return Target(metric)
     return Target(metric, value, config["stop_at_target"])
 
 
@@ -106,7 +132,7 @@ class Safety:
     """How a run is saved, and what happens when processes are lost.
 
     Args:
-        saves: After which rounds; None: this run cannot go on from a snapshot (``clock=wall``).
+        saves: After which rounds; None: this run cannot go on from a snapshot (``clock=wall``, ``learn=false``).
         keep: Number of checkpoints to keep.
         dir: fsspec address or folder of the checkpoints; None: in the run folder.
         max_failures: Number of times that lost processes are replaced.
@@ -143,7 +169,7 @@ def build_safety(config: Config, turns: int, base_dir: Path) -> Safety:
         turns: Updates that make one of each party: K for VAFL, else 1.
         base_dir: Folder that a relative ``checkpoint.dir`` starts from.
     """
-    node, alone = config["checkpoint"], config["cluster"]["kind"] == "inline"
+    node, alone = config["checkpoint"], config["cluster"]["kind"] == "inline" or not config["learn"]
     every, recover = (
         DEFAULT_EVERY * turns if node[key] is None else whole(f"checkpoint.{key}", node[key], low=0)
         for key in ("every", "recover_every")
@@ -156,7 +182,9 @@ def build_safety(config: Config, turns: int, base_dir: Path) -> Safety:
         max_failures=0 if alone else failures,
         stall_timeout_s=optional("stall_timeout", config["stall_timeout"], positive),
     )
-    if config["clock"]["kind"] == WALL:  # measured seconds cannot be repeated
+    if (
+        config["clock"]["kind"] == WALL or not config["learn"]
+    ):  # measured seconds cannot be repeated, and no model is there
         return replace(safety, saves=None, max_failures=0)
     return safety
 

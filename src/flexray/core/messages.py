@@ -14,8 +14,8 @@ import numpy.typing as npt
 SERVER = "server"
 SERVER_INDEX = 0
 """The server's index in the paper and in random streams; parties are 1..K there."""
-LabelsAt = Literal["all", "server"]
-LABELS_AT: tuple[LabelsAt, ...] = ("all", "server")
+LABELS_AT = ("all", "server")
+"""Holders of the labels besides a single party."""
 
 FloatArray = npt.NDArray[np.floating]
 State = dict[str, npt.NDArray[Any]]
@@ -41,8 +41,7 @@ class Pace:
     overhead_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """What one participant is to do in a round.
 
     Args:
@@ -55,10 +54,6 @@ class Order:
     lr: float
     pace: Pace | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as plain values, which pickle reads fastest."""
-        return Order, (self.tau, self.lr, self.pace)
-
 
 class Report(NamedTuple):
     """What one participant did in a round (VAFL: in an event).
@@ -66,8 +61,7 @@ class Report(NamedTuple):
     Args:
         tau: Local iterations taken.
         max_weight: w_bar, the largest optimizer weight of the round.
-        loss: Loss of the batch before the first local iteration; None if there was none, or the participant does not
-            compute it.
+        loss: Loss of the batch before the first local iteration; None if there was none, or it is not known.
         diverged_at: First local iteration whose loss was NaN or infinite; None if there was none.
         up_bytes: Bytes that went from the party to the server.
         down_bytes: Bytes that went from the server to the party.
@@ -169,9 +163,7 @@ class Started:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """One global round (VAFL: one event), as a row of ``rounds.csv``.
-
-    Lists hold the parties 1..K, then the server.
+    """One global round (VAFL: one event), as a row of ``rounds.csv``; lists hold the parties 1..K, then the server.
 
     Args:
         round: 1-based number.
@@ -191,6 +183,8 @@ class RoundRecord:
         staleness: VAFL: see :class:`Answer`.
         absent: The parties (0-based) that missed the round; None where no party ever does.
         server_units: VAFL: how long the server's step took, at the end of the turn.
+        waited_units: VAFL: how long the party waited for slower ones, between its turn before and this one.
+        party_comm_units: How long each party's messages took; None where a round's are not timed one by one.
     """
 
     round: int
@@ -210,6 +204,8 @@ class RoundRecord:
     staleness: tuple[float, ...] | None = None
     absent: tuple[int, ...] | None = None
     server_units: float = 0.0
+    waited_units: float = 0.0
+    party_comm_units: tuple[float, ...] | None = None
 
     @property
     def present(self) -> tuple[int, ...]:

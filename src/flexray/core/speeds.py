@@ -9,7 +9,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+import numpy as np
 from typing_extensions import override
 
 from flexray.core.errors import ConfigError
@@ -53,6 +55,24 @@ def iterations_that_fit(timeout_units: float, base_units: float, utilization: fl
             f" {MOST_ITERATIONS:,}; lower timeout or speeds.iterations, or raise speeds.unit_time"
         )
     return math.floor(exact + 1e-9 * max(1.0, exact))
+
+
+@lru_cache(maxsize=8)
+def all_local_iterations(
+    timeout_units: float, base_units: tuple[float, ...], utilization: tuple[float, ...]
+) -> tuple[int, ...]:
+    """Return :func:`local_iterations` of all participants at once; above :data:`MOST_ITERATIONS` it is not exact."""
+    base = np.array(base_units)
+    exact = np.where(np.isinf(base), 0.0, timeout_units * (1.0 - np.clip(utilization, 0.0, 1.0)) / base)
+    whole = np.floor(exact + 1e-9 * np.maximum(1.0, exact))
+    return tuple(np.clip(whole, 1, MOST_ITERATIONS + 1).astype(np.int64).tolist())
+
+
+@lru_cache(maxsize=8)
+def all_unit_times(base_units: tuple[float, ...], utilization: tuple[float, ...]) -> tuple[float, ...]:
+    """Return :func:`unit_time` of all participants at once."""
+    with np.errstate(divide="ignore"):
+        return tuple((np.array(base_units) / (1.0 - np.clip(utilization, 0.0, 1.0))).tolist())
 
 
 def unit_time(base_units: float, utilization: float) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flexray.core import runfolder
+from flexray.core.costs import TITLES
 from flexray.core.errors import DataError, RunFolderError
 from flexray.core.runfolder import flatten, natural, read_json, read_table, read_yaml
 from flexray.report.runs import COMPLETED, DAMAGED, ENDS, UNFINISHED, Evaluations, FloatArray, Run, Series
@@ -105,7 +106,7 @@ def _goes_on(folder: Path, summary: Mapping[str, Any]) -> bool:
 def _read_rows(run: Run, status: str) -> Run:
     """Return the run with its status, rounds and evaluations."""
     series = _series(run.folder / runfolder.ROUNDS_FILE, status == UNFINISHED)
-    evals = _evaluations(run.folder / runfolder.EVALS_FILE, series, status == UNFINISHED)
+    evals = _evaluations(run.folder / runfolder.EVALS_FILE, series, status == UNFINISHED or not run.learned)
     return replace(run, status=status, series=series, evals=evals)
 
 
@@ -131,13 +132,14 @@ def chosen_and_typed(choices: Mapping[Any, Any], task: Iterable[Any]) -> dict[st
 def _planned(run: Run) -> dict[str, Any]:
     """Return a summary of a run that has none yet."""
     known = run.evals.metrics if run.evals else {}
+    chosen = (run.choices.get("clock"), run.choices.get("speeds"))
     usual = next((metric for metric in ("test_top1", "test_mae") if metric in known), "?")
     return {
         "algo": _name(run, "algo"),
         "dataset": _name(run, "dataset"),
         "seed": run.config.get("seed", "?"),
         "target": run.config.get("target"),
-        "time_unit": "seconds" if run.choices.get("clock") == "wall" else "units",
+        "time_unit": "seconds" if "wall" in chosen or "measured" in chosen else "units",
         "metric": run.config.get("target_metric") or usual,
     }
 
@@ -171,14 +173,15 @@ def _series(path: Path, unfinished: bool) -> Series:
     return Series(number, time, np.cumsum(sent), tau, lr, any(table.get("party", ())))
 
 
-def _evaluations(path: Path, series: Series, unfinished: bool) -> Evaluations:
-    table = read_table(path, unfinished) if path.exists() or not unfinished else {}
-    if unfinished and not table:
+def _evaluations(path: Path, series: Series, may_lack: bool) -> Evaluations:
+    table = read_table(path, may_lack) if path.exists() or not may_lack else {}
+    if may_lack and not table:
         return Evaluations(NOTHING, NOTHING, NOTHING, {})
     rounds, time = (_numbers(path.name, table, column) for column in ("round", "sim_time"))
     sent = np.concatenate([[0.0], series.sent_bytes_r])[np.searchsorted(series.number_r, rounds, side="right")]
-    metrics = {c: _numbers(path.name, table, c) for c in table if c not in ("round", "epoch", "sim_time")}
-    return Evaluations(rounds, time, sent, metrics)
+    values = {c: _numbers(path.name, table, c) for c in table if c not in ("round", "epoch", "sim_time")}
+    costs = {name: values.pop(name) for name in TITLES if name in values}
+    return Evaluations(rounds, time, sent, values, costs)
 
 
 def _column(file: str, table: dict[str, list[str]], column: str) -> list[str]:
@@ -224,5 +227,5 @@ def _check_complete(run: Run) -> None:
         return
     if run.length != rounds:
         raise RunFolderError(f"rounds.csv: {run.length} rounds, summary.json says {rounds}")
-    if run.evals is not None and not len(run.evals.round_e):
+    if run.learned and run.evals is not None and not len(run.evals.round_e):
         raise RunFolderError("evals.csv: has no rows")

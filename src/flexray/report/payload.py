@@ -14,7 +14,7 @@ from flexray.report.published import SOURCE
 from flexray.report.runs import AXES, DAMAGED, FloatArray, Run
 from flexray.report.schedule import short
 from flexray.report.slowest import Selection
-from flexray.report.tables import goal, has_target, ordered_columns, paper_text, versions
+from flexray.report.tables import costs_of, goal, has_target, ordered_columns, paper_text, versions
 
 MAX_CHANGES = 2000
 """Most changes of tau or rate that are drawn per participant and run; the page says if there were more."""
@@ -60,6 +60,7 @@ def payload(report: Report, shown_of: dict[int, Selection], max_rounds: int) -> 
     return {
         "columns": columns, "groups": groups, "runs": runs, "differences": _differences(report), "source": SOURCE,
         "early": early, "targets": has_target(report.results),
+        **({"costs": costs} if (costs := costs_of(report.results)) else {}),
     }  # fmt: skip
 
 
@@ -82,6 +83,7 @@ def _about(run: Run, selection: Selection, max_rounds: int) -> dict[str, Any]:
         "source": run.text("data_source"),
         "reached": list(found) if found else None,
         "final": run.final,
+        **({"costs": spent} if (spent := run.costs()) else {}),
         "rounds": run.length,
         "time": short(float(series.time_r[-1])) if series and run.length else None,
         "versions": versions(run),

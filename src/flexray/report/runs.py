@@ -55,12 +55,14 @@ class Evaluations:
         time_e: Simulated time.
         sent_bytes_e: Bytes sent until then.
         metrics: Values such as ``test_top1``, NaN where they were NaN.
+        costs: Energy and money spent until then, of runs that report them.
     """
 
     round_e: FloatArray
     time_e: FloatArray
     sent_bytes_e: FloatArray
     metrics: dict[str, FloatArray]
+    costs: dict[str, FloatArray] = field(default_factory=dict)
 
 
 class Reached(NamedTuple):
@@ -138,6 +140,11 @@ class Run:
         return self.text("data_source") == "synthetic" or made_up_trace
 
     @property
+    def learned(self) -> bool:
+        """Whether anything was trained, and so evaluated; else the run only took its time (``learn=false``)."""
+        return self.summary.get("learn") is not False
+
+    @property
     def length(self) -> int:
         """Number of rounds (VAFL: events)."""
         return len(self.series.number_r) if self.series else 0
@@ -167,11 +174,25 @@ class Run:
 
     def reached(self) -> Reached | None:
         """Return the first evaluation that met the target, or None."""
+        place = self._place_reached()
+        if place is None:
+            return None
+        return Reached(*(float(getattr(self.evals, name)[place]) for name in AXES.values()))
+
+    def costs(self) -> dict[str, float]:
+        """Return energy and money until the target was met or, without a target, until the last evaluation."""
+        place = -1 if self.target is None else self._place_reached()
+        if self.evals is None or not len(self.evals.round_e) or place is None:
+            return {}
+        return {name: float(spent_e[place]) for name, spent_e in self.evals.costs.items()}
+
+    def _place_reached(self) -> int | None:
+        """Return the place of the first evaluation that met the target, or None."""
         if self.target is None or self.evals is None or self.metric not in self.evals.metrics:
             return None
         for place, value in enumerate(self.evals.metrics[self.metric]):
             if math.isfinite(value) and meets(self.metric, float(value), self.target):
-                return Reached(*(float(getattr(self.evals, name)[place]) for name in AXES.values()))
+                return place
         return None
 
     def with_target(self, metric: str, target: float) -> Run:

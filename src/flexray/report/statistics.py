@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
+from flexray.core.costs import TITLES
 from flexray.core.scores import lower_is_better
 from flexray.report.grouping import Group
 from flexray.report.runs import DIVERGED, STOPPED, UNFINISHED, FloatArray, Reached, Run
@@ -39,6 +40,7 @@ class Result:
         reached: Those that reached the target, in the order of the runs.
         spreads: Time, rounds and bytes to target; None where a run did not reach it.
         final: The target's metric at the end; None where a run has none.
+        costs: Energy and money, of runs that report them; None where a run has none.
         best: Measures, and ``final``, in which no group of its setting is better.
         notes: Remarks for the reader.
     """
@@ -48,6 +50,7 @@ class Result:
     reached: tuple[Reached, ...]
     spreads: dict[str, Spread | None]
     final: Spread | None
+    costs: dict[str, Spread | None] = field(default_factory=dict)
     best: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
@@ -104,7 +107,14 @@ def _result(group: Group) -> Result:
     finals = [run.final for run in runs]
     known = [value for value in finals if value is not None]
     final = spread(known) if len(known) == len(finals) else None
-    return Result(group, len(runs), reached, spreads, final, notes=tuple(_notes(group, reached)))
+    return Result(group, len(runs), reached, spreads, final, _costs(runs), notes=tuple(_notes(group, reached)))
+
+
+def _costs(runs: Sequence[Run]) -> dict[str, Spread | None]:
+    """Return energy and money of runs, of which at least one reports them."""
+    names = [name for name in TITLES if any(run.evals and name in run.evals.costs for run in runs)]
+    found = {name: [spent[name] for run in runs if name in (spent := run.costs())] for name in names}
+    return {name: spread(values) if len(values) == len(runs) else None for name, values in found.items()}
 
 
 def _best(result: Result, rivals: Sequence[Result]) -> frozenset[str]:
@@ -112,8 +122,8 @@ def _best(result: Result, rivals: Sequence[Result]) -> frozenset[str]:
     if len(rivals) < 2:
         return frozenset()
     best = set()
-    for measure in MEASURES:
-        own, others = result.spreads[measure], [r.spreads[measure] for r in rivals]
+    for measure in (*MEASURES, *result.costs):
+        own, *others = ({**r.spreads, **r.costs}.get(measure) for r in (result, *rivals))
         if own is not None and own.mean <= min(o.mean for o in others if o is not None):
             best.add(measure)
     finals = [r.final.mean for r in rivals if r.final]

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from flexray.core.costs import TITLES
 from flexray.core.scores import lower_is_better
 from flexray.report.grouping import is_setting, texts
 from flexray.report.published import SOURCE, Published
@@ -67,7 +68,7 @@ def make_table(results: Sequence[Result], papers: Sequence[Published | None]) ->
             notes.append("; ".join(result.notes))
         names = [Cell(result.group.values[c]) for c in columns]
         names[-1] = Cell(names[-1].text + mark)
-        figures = figures_of(result, has_target(results))
+        figures = figures_of(result, has_target(results), costs_of(results))
         rows.append((*names, *figures, *([Cell(paper_text(paper))] if beside else [])))
         if place and results[place - 1].group.setting != result.group.setting:
             starts.append(place)
@@ -79,13 +80,19 @@ def has_target(results: Sequence[Result]) -> bool:
     return any(run.target is not None for r in results for run in r.group.runs)
 
 
-def figures_of(result: Result, targets: bool) -> list[Cell]:
-    """Return the figures of a row: of reaching the target if ``targets``, and at the end."""
+def costs_of(results: Sequence[Result]) -> list[str]:
+    """Return the costs that any run reports."""
+    return [name for name in TITLES if any(name in result.costs for result in results)]
+
+
+def figures_of(result: Result, targets: bool, costs: Sequence[str] = ()) -> list[Cell]:
+    """Return the figures of a row: of reaching the target if ``targets``, these ``costs`` of it, and at the end."""
     final = Cell(with_deviation(result.final, 4), "final" in result.best)
+    spent = [Cell(with_deviation(result.costs.get(name)), name in result.best) for name in costs]
     if not targets:
-        return [Cell(f"{result.runs}"), final]
+        return [Cell(f"{result.runs}"), *spent, final]
     spreads = [Cell(_shown(m, result.spreads[m]), m in result.best) for m in MEASURES]
-    return [spreads[0], Cell(f"{len(result.reached)}/{result.runs}"), *spreads[1:], final]
+    return [spreads[0], Cell(f"{len(result.reached)}/{result.runs}"), *spreads[1:], *spent, final]
 
 
 def ordered_columns(results: Sequence[Result]) -> list[str]:
@@ -112,9 +119,10 @@ def titles_of(results: Sequence[Result]) -> list[str]:
     to = f"to {goals.pop()}" if len(goals) == 1 else "to target"
     unit = units.pop() if len(units) == 1 else "units or seconds"
     final = f"final {metrics.pop()}" if len(metrics) == 1 else "final metric"
+    spent = [TITLES[name] for name in costs_of(results)]
     if not has_target(results):
-        return ["runs", final]
-    return [f"time {to} ({unit})", "reached", "rounds", "MB", final]
+        return ["runs", *spent, final]
+    return [f"time {to} ({unit})", "reached", "rounds", "MB", *spent, final]
 
 
 def _shown(measure: str, found: Spread | None) -> str:
@@ -185,12 +193,14 @@ def reading_of(results: Sequence[Result]) -> str:
 def groups_csv(results: Sequence[Result], papers: Sequence[Published | None]) -> str:
     """Return the table with plain numbers, one row per group; empty where there is no mean."""
     columns = ordered_columns(results)
-    measures = [f"{m}_to_target_{part}" for m in MEASURES for part in ("mean", "std")]
+    costs = costs_of(results)
+    measures = [f"{m}_{part}" for m in (*(f"{m}_to_target" for m in MEASURES), *costs) for part in ("mean", "std")]
     header = [*columns, "metric", "target", "time_unit", "runs", "reached", *measures, "final_mean", "final_std"]
     rows: list[list[object]] = [[*header, "best", "paper_time_mean", "paper_time_std", "paper_table", "notes"]]
     for result, paper in zip(results, papers, strict=True):
         run = result.group.runs[0]
-        spreads = [*(result.spreads[m] for m in MEASURES), result.final, paper.time if paper else None]
+        spent = [result.costs.get(name) for name in costs]
+        spreads = [*(result.spreads[m] for m in MEASURES), *spent, result.final, paper.time if paper else None]
         numbers = [value for s in spreads for value in ((s.mean, s.std) if s else (None, None))]
         names = [result.group.values[c] for c in columns]
         about = [run.metric, run.target, run.time_unit, result.runs, len(result.reached)]
@@ -204,7 +214,8 @@ def runs_csv(runs: Sequence[Run], columns: Sequence[str]) -> str:
     header = ["run", "status", *columns, "seed", "data_source", "metric", "target", "time_unit"]
     numbers = ["rounds", "sim_time", "sent_bytes", "final"]
     reached = ["time_to_target", "rounds_to_target", "bytes_to_target"]
-    rows: list[list[object]] = [[*header, *numbers, *reached, "wall_s", "versions", "fault"]]
+    costs = [name for name in TITLES if any(run.evals and name in run.evals.costs for run in runs)]
+    rows: list[list[object]] = [[*header, *numbers, *reached, *costs, "wall_s", "versions", "fault"]]
     for run in runs:
         found, series = run.reached(), run.series
         last: list[object] = [None] * 3
@@ -212,7 +223,9 @@ def runs_csv(runs: Sequence[Run], columns: Sequence[str]) -> str:
             last = [series.number_r[-1], series.time_r[-1], series.sent_bytes_r[-1]]
         about = [run.seed, run.text("data_source"), run.metric, run.target, run.time_unit]
         wall_s = run.summary.get("wall_s")
-        end = [*last, run.final, *(found or [None] * 3), wall_s if isinstance(wall_s, float) else None]
+        spent = run.costs()
+        end = [*last, run.final, *(found or [None] * 3), *(spent.get(name) for name in costs)]
+        end += [wall_s if isinstance(wall_s, float) else None]
         rows.append([run.name, run.status, *texts(run, columns), *about, *end, versions(run), run.fault])
     return _csv(rows)
 

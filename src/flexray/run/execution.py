@@ -212,6 +212,8 @@ def last_checkpoint(job: Job, folder: Path, config: Mapping[str, Any]) -> Checkp
     """
     store = checkpoint_store(job, folder)
     if store is None:
+        if not job.experiment.shared.learns:
+            raise ConfigError("resume: a run with learn=false has nothing to go on from; expected a new one")
         raise ConfigError("resume: a run on clock=wall cannot be resumed: its seconds do not come again")
     found = store.newest()
     if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # torch is imported when a job is built: --help and mistyped 
     from flexray.run.save.checkpoint import Checkpoint
     from flexray.run.watch.base import Observer
     from flexray.run.watch.sweep import SweepProgress
+    from flexray.run.watch.totals import SumObserver
 
 log = logging.getLogger("flexray")
 
@@ -101,6 +102,7 @@ class SingleRun:
         """
         from flexray.run.execution import Execution
         from flexray.run.watch.base import Observers
+        from flexray.run.watch.chosen import chosen_sums
         from flexray.run.watch.summary import SummaryObserver
         from flexray.run.watch.terminal import announce_end
 
@@ -112,10 +114,12 @@ class SingleRun:
         since = self._checkpoint(job)
         for line in (*hints.unread(asked.config, job.algo, self._typed()), *hints.outside_theory(job)):
             log.info("%s", line)
-        summaries = SummaryObserver(job)
+        sums = chosen_sums(job)
+        summaries = SummaryObserver(job, sums)
         place = self.places.place_of(job, self.quiet, self.sweep.bars if self.sweep else None)
         watching = Observers(
-            lambda: [summaries, *self._observers(job, since is not None)], since.observers if since else None
+            lambda: [summaries, *sums, *self._observers(job, since is not None, sums)],
+            since.observers if since else None,
         )
         run = Execution(job, place, watching, asked.folder, asked.config)
         try:
@@ -140,7 +144,7 @@ class SingleRun:
         """Return the keys that were typed, except those that a sweep goes through."""
         return [key for key in dict.fromkeys(map(key_of, self.asked.overrides)) if key not in self.swept]
 
-    def _observers(self, job: Job, goes_on: bool) -> list[Observer]:
+    def _observers(self, job: Job, goes_on: bool, sums: Sequence[SumObserver]) -> list[Observer]:
         """Return the observers of a run that begins, or goes on, now."""
         from flexray.run.watch.chosen import chosen_trackers, usual_observers
         from flexray.run.watch.folder import discard, event_files
@@ -154,7 +158,7 @@ class SingleRun:
             discard(folder, events)
         return [
             *trackers,
-            *usual_observers(job, folder, goes_on, self.quiet, self.sweep),
+            *usual_observers(job, folder, goes_on, self.quiet, self.sweep, sums),
             *self.places.metrics_of(job),
         ]
 
@@ -174,7 +178,7 @@ class SingleRun:
             except UserError as error:
                 log.warning("%s; the run begins again", error)
         if found is not None:
-            check_state(found.observers, folder, len(job.experiment.parties))
+            check_state(found.observers, folder, job)
         return found
 
 

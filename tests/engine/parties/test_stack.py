@@ -18,7 +18,7 @@ from flexray.engine.parties import kernels, layers
 from flexray.engine.parties.layers import LossGradient, Networks, Rows, layers_of
 from flexray.optimizers import LocalSGD
 from flexray.run.command import run_command
-from flexray.run.resume import changed_keys
+from flexray.run.resume import SINCE, changed_keys
 from flexray.tasks import Task
 from helpers.jobs import Compose, Run, save_bundle
 
@@ -169,8 +169,8 @@ def test_a_mistyped_choice_is_refused(compose_job: Compose) -> None:
 
 
 def test_records_of_older_versions_can_go_on() -> None:
-    assert changed_keys({"lr": 1}, {"lr": 1, "stack": "exact"}, ()) == []
-    assert changed_keys({"lr": 1}, {"lr": 1, "stack": "always"}, ()) == ["stack"]
+    assert changed_keys({"lr": 1}, {"lr": 1, **SINCE}, ()) == []
+    assert changed_keys({"lr": 1}, {"lr": 1, **SINCE, "stack": "always"}, ()) == ["stack"]
 
 
 def test_summary_and_log_say_it(folders: dict[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from itertools import repeat
+from typing import Any, cast
 
 from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.core.clock import Stopwatch
+from flexray.core.columns import rows
 from flexray.core.conforming import as_it_was_saved
-from flexray.core.links import link_units
 from flexray.core.messages import (
     SERVER,
     Ended,
@@ -30,25 +31,21 @@ from flexray.core.messages import (
     Started,
     Status,
 )
+from flexray.core.network import Network
 from flexray.data.base import Split
 from flexray.engine.driver.divergence import Watch
 from flexray.engine.driver.experiment import Experiment
+from flexray.engine.driver.labels import Labels
 from flexray.engine.driver.limits import check_max_time
+from flexray.engine.driver.records import Pending, sent_again
 from flexray.engine.driver.seam import Placement, Runtime, T, remote
 from flexray.engine.driver.snapshots import Saves, check_state, pack
 from flexray.engine.parties.group import PartyGroup
 from flexray.engine.parties.server import Server
 from flexray.engine.parties.state import Codec
+from flexray.engine.parties.untrained import classes_of
 
 CODEC = Codec((Plan, Report, Stopwatch))
-
-
-@dataclass(frozen=True)
-class Pending:
-    """A submitted round, evaluation or snapshot, before its results are read."""
-
-    record: Any
-    promises: tuple[Any, ...]
 
 
 class Driver(ABC):
@@ -70,11 +67,14 @@ class Driver(ABC):
         self._x = experiment
         self._runtime = runtime
         self._placement = placement
-        self._groups = [remote(runtime, host, PartyGroup) for host in placement.group_hosts]
-        self._server = remote(runtime, placement.server_host, Server)
+        self._classes = classes_of(experiment.shared)
+        self._groups = [remote(runtime, host, self._classes[0]) for host in placement.group_hosts]
+        self._server = remote(runtime, placement.server_host, self._classes[1])
+        self._labels = Labels(experiment, runtime, placement, self._server)
         self._clock = Stopwatch()
         self._pending: deque[Pending] = deque()
         self._computed = [0.0]
+        self._decays = frozenset(experiment.decays)
         self._watch = Watch(experiment.names)
         self._reached = False
         self._reports: tuple[Report, ...] | None = None
@@ -126,30 +126,33 @@ class Driver(ABC):
         shared = x.shared if self._stacks else replace(x.shared, stack="off")
         groups = [[x.parties[k] for k in group] for group in place.groups]
         hosts = zip(place.group_hosts, groups, strict=True)
-        self._runtime.get([create(host, PartyGroup, specs, shared) for host, specs in hosts])
+        self._runtime.get([create(host, self._classes[0], specs, shared) for host, specs in hosts])
         widths = tuple(w for group in self._runtime.get([group.widths() for group in self._groups]) for w in group)
-        server = create(place.server_host, Server, shared, widths)
-        *stacked, _ = self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
-        if x.bandwidths:
-            self._connect_links(x.bandwidths, widths)
-            check_max_time(replace(x, algorithm=self._algorithm))
+        server = create(place.server_host, self._classes[1], shared, widths)
+        made = [*self._everywhere(lambda group: group.connect(widths)), server, *self._labels.create(shared)]
+        stacked = self._runtime.get(made)[: len(groups)]
+        if x.network is not None:
+            self._connect_links(x.network, widths)
         return sum(stacked)
 
-    def _connect_links(self, bandwidths: tuple[float, ...], widths: tuple[int, ...]) -> None:
-        """Add to every party's t_comm what the bytes of a whole batch take."""
-        shared, system = self._x.shared, self._algorithm.system
+    def _connect_links(self, network: Network, widths: tuple[int, ...]) -> Network:
+        """Return the links with the messages of a whole batch; add what these take to every party's t_comm."""
         head = self._runtime.get([self._server.start()])[0]
-        size, itemsize = shared.batch_size, head.state_v.itemsize
-        up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
-        gets_phi = not self._algorithm.takes_turns and shared.labels_at == "all"
-        down = [head.state_v.nbytes + sum(up) if gets_phi else size * width * itemsize for width in widths]
-        total = [a + b for a, b in zip(up, down, strict=True)]
-        units = link_units(system.party_comm_units, bandwidths, total)
-        self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=units))
+        network = network.carrying(*self._x.message_bytes(widths, head.state_v))
+        units = self._labels.through_holder(network, head.state_v.itemsize)
+        self._algorithm = self._algorithm.for_system(replace(self._algorithm.system, party_comm_units=units))
+        self._x = replace(self._x, network=network)
+        check_max_time(replace(self._x, algorithm=self._algorithm))
+        return network
 
     def _everywhere(self, call: Callable[[PartyGroup], T]) -> list[T]:
         """Start a call in every group; return the promises."""
         return [call(group) for group in self._groups]
+
+    def _keep_first(self) -> None:
+        """Have parties store their first embeddings of all training samples, if any may have to."""
+        if self._x.absences is not None or self._x.shared.error_feedback:
+            self._runtime.get(self._everywhere(lambda group: group.keep_first()))
 
     def _at_server(self, call: Callable[[Server], T]) -> list[T]:
         """Start a call at the server; return its promise, alone."""
@@ -173,7 +176,8 @@ class Driver(ABC):
                 self._watch.losses(record.round, (value for key, value in metrics.items() if key.endswith("_loss")))
                 yield replace(record, metrics=metrics)
             else:
-                yield self._complete(record, values)
+                record = self._complete(record, values)
+                yield record if pending.sends is None else sent_again(record, pending.sends)
 
     def _read_all(self, done: int, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         """Save and evaluate at the very end, if that was not done, and read what is left."""
@@ -194,16 +198,15 @@ class Driver(ABC):
         return self._x.evaluations.due(done, self._evaluated_units, end_units, self._epoch_rounds)
 
     def _evaluate(self, done: int) -> None:
-        """Submit an evaluation of all splits after ``done`` rounds."""
+        """Submit an evaluation of all splits after ``done`` rounds, if anything is learned."""
         self._evaluated, self._evaluated_units = done, self._clock.now
-        splits: list[Split] = ["test"]
-        if self._x.shared.outline.sizes["val"]:
-            splits.append("val")
-        if self._x.evaluations.train:
-            splits.append("train")
+        if not self._x.shared.learns:
+            return
+        wanted = {"test": True, "val": self._x.shared.outline.sizes["val"], "train": self._x.evaluations.train}
+        splits = [cast("Split", split) for split, is_wanted in wanted.items() if is_wanted]
         as_sent = self._x.evaluations.as_sent
         metrics = tuple(
-            self._server.evaluate(split, *[group.embed_split(split, "eval", as_sent) for group in self._groups])
+            self._labels.evaluate(split, *[group.embed_split(split, "eval", as_sent) for group in self._groups])
             for split in splits
         )
         record = EvalRecord(done, done / self._epoch_rounds, self._clock.now, {})
@@ -268,8 +271,12 @@ class Driver(ABC):
     def _orders(self, plan: Plan, done: int) -> list[Order]:
         """Return everyone's order after ``done`` rounds, with decayed rates."""
         iterations = max(self._computed) / min(self._algorithm.system.base_units)
-        scales = [decay.scale(iterations, done / self._epoch_rounds) for decay in self._x.decays]
-        return [Order(tau, lr * scale) for tau, lr, scale in zip(plan.tau, plan.lr, scales, strict=True)]
+        scales = {decay: decay.scale(iterations, done / self._epoch_rounds) for decay in self._decays}
+        if len(scales) == 1:
+            (scale,) = scales.values()
+            return rows(Order, plan.tau, [lr * scale for lr in plan.lr], repeat(None))
+        each = zip(plan.tau, plan.lr, self._x.decays, strict=True)
+        return [Order(tau, lr * scales[decay]) for tau, lr, decay in each]
 
     def _fits(self, end_units: float) -> bool:
         self._out_of_time = not self._x.limits.has_time_for(end_units)
@@ -277,9 +284,10 @@ class Driver(ABC):
 
     def _finish(self, done: int, sim_time: float, limit: int | None) -> Ended:
         get, groups, server = self._runtime.get, self._groups, self._server
-        digests = {name: text for part in get([group.digests() for group in groups]) for name, text in part.items()}
-        states = {name: state for part in get([group.get_states() for group in groups]) for name, state in part.items()}
-        digests[SERVER], states[SERVER] = get([server.digest()])[0], get([server.get_state()])[0]
+        digests = {name: text for part in get([g.digests() for g in groups]) for name, text in part.items()}
+        states = {name: state for part in get([g.get_states() for g in groups]) for name, state in part.items()}
+        if self._x.shared.learns:
+            digests[SERVER], states[SERVER] = get([server.digest()])[0], get([server.get_state()])[0]
         memory = tuple(get([group.peak_memory_mb() for group in groups]))
         is_cut = self._interrupted and done != limit and not self._out_of_time
         status: Status = "interrupted" if is_cut else "completed"

@@ -7,15 +7,16 @@ call.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 from flexray.algorithms.checked import plan_dummy, plan_round
 from flexray.core.clock import Stopwatch
 from flexray.core.messages import EvalRecord, GroupReply, Order, Report, RoundRecord, ServerReply, Snapshot
-from flexray.engine.driver.base import Driver, Pending
+from flexray.engine.driver.base import Driver
 from flexray.engine.driver.experiment import Experiment
-from flexray.engine.driver.records import completed, new_record
+from flexray.engine.driver.records import Pending, completed, new_record
 from flexray.engine.driver.seam import Placement, Runtime
 
 
@@ -31,6 +32,8 @@ class RoundDriver(Driver):
     ) -> None:
         super().__init__(experiment, runtime, placement)
         self._algorithm = algorithm
+        self._next = Moment(-1, 0.0, ())
+        self._judged: list[Report] = []
 
     def _turns_per_batch(self) -> int:
         return 1
@@ -54,12 +57,14 @@ class RoundDriver(Driver):
             done += 1
             evaluated = self._is_eval(done, end.now)
             absent = None if self._x.absences is None else tuple(sorted(now.absent))
-            record = new_record(done, start, end.now, plan, orders, now.utilization, absent=absent)
+            links = now.party_comm_units
+            record = new_record(done, start, end.now, plan, orders, now.utilization, absent=absent, links=links)
             absent_next = None if done == limit else self._absent(done)
             self._await(embeddings, server)
             ahead = None if evaluated else absent_next
             embeddings, server = self._submit(done - 1, orders, ahead, embeddings, server)
-            self._pending.append(Pending(record, (*embeddings, server)))
+            sends = self._x.sends(now.round)
+            self._pending.append(Pending(record, (*embeddings, server, *self._judged), sends))
             if evaluated:
                 yield from self._read(self._lookahead)
                 self._evaluate(done)
@@ -71,10 +76,10 @@ class RoundDriver(Driver):
         yield from self._read_all(done, limit)
 
     def _prepare(self) -> None:
-        """Collect first embeddings from parties that may miss rounds, and let the time of a dummy round pass."""
-        if self._x.absences is not None:
-            self._runtime.get(self._everywhere(lambda group: group.keep_first()))
-        if (dummy := plan_dummy(self._algorithm, self._moment(0))) is not None:
+        """Store first embeddings, if they are needed, and let the time of a dummy round pass."""
+        self._keep_first()
+        now = self._x.moment(0, self._clock.now, everybody=True)
+        if (dummy := plan_dummy(self._algorithm, now)) is not None:
             self._clock = dummy.end(self._clock)
 
     def _embed(self, index: int, again: bool = False) -> list[GroupReply]:
@@ -83,9 +88,11 @@ class RoundDriver(Driver):
         return [group.embed_again(index, absent) if again else group.embed(index, absent) for group in self._groups]
 
     def _moment(self, index: int) -> Moment:
+        """Return what is known when a round starts now; it is asked for when the round before is planned, too."""
         now = self._clock.now
-        utilization = self._x.speeds.utilization(index, now)
-        return Moment(index, now, utilization, self._reports, self._x.absent(index, utilization))
+        if (self._next.round, self._next.sim_time) != (index, now):
+            self._next = self._x.moment(index, now)
+        return replace(self._next, reports=self._reports)
 
     def _absent(self, index: int) -> list[int]:
         """Return the parties that miss a round that starts now."""
@@ -120,11 +127,11 @@ class RoundDriver(Driver):
             server: Promise of the server's parameters at its start.
         """
         own = [[orders[k] for k in group] for group in self._placement.groups]
-        if self._x.shared.labels_at == "server":
-            gradients = self._server.gradients(index, *embeddings)
+        if self._x.shared.labels_at != "all":
+            computed, self._judged = self._labels.gradients(index, embeddings)
             replies = [
-                group.reuse(index, orders_g, absent_next, gradients)
-                for group, orders_g in zip(self._groups, own, strict=True)
+                group.reuse(index, orders_g, absent_next, self._server.gradients_of(members, computed))
+                for group, members, orders_g in zip(self._groups, self._placement.groups, own, strict=True)
             ]
         else:
             replies = [  # a group has its own embeddings
@@ -134,19 +141,19 @@ class RoundDriver(Driver):
         return replies, self._server.train(index, orders[-1], *embeddings)
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
-        reports = reports_of(values)
+        reports = self._reports_of(values)
         self._reports = self._last_reports(record, reports) if self._algorithm.needs_reports else None
         self._watch.reports(record.round, reports)
         up, down = tuple(r.up_bytes for r in reports[:-1]), tuple(r.down_bytes for r in reports[:-1])
-        return completed(record, reports[-1].loss, up, down)
+        return completed(record, self._labels.loss(reports), up, down)
 
     def _last_reports(self, record: RoundRecord, reports: tuple[Report, ...]) -> tuple[Report, ...]:
         """Return everybody's report on the last round that it took part in."""
         before, away = self._reports, frozenset(record.absent or ())
         return reports if before is None else tuple(before[k] if k in away else r for k, r in enumerate(reports))
 
-
-def reports_of(values: list[Any]) -> tuple[Report, ...]:
-    """Return the reports in the replies of the groups and, last, the server."""
-    *groups, server = values
-    return (*(report for group in groups for report in group.reports), server.report)
+    def _reports_of(self, values: list[Any]) -> tuple[Report, ...]:
+        """Return the reports in the replies of the groups, the server and, if there is one, the label holder."""
+        groups, (server, *judged) = values[: len(self._groups)], values[len(self._groups) :]
+        reports = (*(report for group in groups for report in group.reports), server.report)
+        return self._labels.noted(reports, judged)

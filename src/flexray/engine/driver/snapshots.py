@@ -62,7 +62,8 @@ def check_state(state: Mapping[str, Any], kinds: Mapping[str, Any], names: Seque
         if not conforms(state[key], kind):
             raise ValueError(f"{key}: no such value can be: {str(state[key])[:80]}")
     clocks = len(names) - 1 if "turn" in state else 1
-    for key, count in (("computed", clocks), ("reports", len(names)), ("turn", len(names) - 1)):
+    parties = len(names) - 1
+    for key, count in (("computed", clocks), ("reports", len(names)), ("turn", parties), ("waited", parties)):
         if state.get(key) is not None and len(state[key]) != count:
             raise ValueError(f"{key}: expected {count} values, got {len(state[key])}")
     for watch in (state["clock"], *state.get("watches", ()), *([state["serving"]] if "serving" in state else ())):

@@ -16,7 +16,7 @@ from flexray.algorithms.checked import plan_dummy
 from flexray.core.clock import Stopwatch
 from flexray.core.messages import GroupReply, Order, Pace, Report, RoundRecord, ServerReply
 from flexray.engine.driver.experiment import Experiment, WallClock
-from flexray.engine.driver.rounds import RoundDriver, reports_of
+from flexray.engine.driver.rounds import RoundDriver
 from flexray.engine.driver.seam import Placement, Runtime
 from flexray.engine.parties.pace import Timer
 
@@ -47,6 +47,7 @@ class WallRoundDriver(RoundDriver):
     def _prepare(self) -> None:
         self._measure_base_times()
         self._take_dummy_round()
+        self._keep_first()
 
     def _advance(self, plan: Plan, end: Stopwatch) -> None:
         """Do nothing: the time is known when the round has ended."""
@@ -64,13 +65,13 @@ class WallRoundDriver(RoundDriver):
         seconds = 0.0 if plan.pace == "slowest" else plan.duration_units - plan.comm_units
         fill = plan.pace == "fill"
         return [
-            replace(order, pace=Pace(share, seconds, fill, rehearsal, self._overhead_s))
+            order._replace(pace=Pace(share, seconds, fill, rehearsal, self._overhead_s))
             for order, share in zip(orders, self._shares, strict=True)
         ]
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
         """Wait for the slowest link, then read the clock."""
-        reports = reports_of(values)
+        reports = self._reports_of(values)
         self._overhead_s = max(0.0, self._timer.now() - self._longest_span(reports))
         self._timer.sleep(record.comm_units)
         duration = self._timer.now()
@@ -107,7 +108,7 @@ class WallRoundDriver(RoundDriver):
 
     def _take_dummy_round(self) -> None:
         """Run the dummy round if the algorithm asks for one; its time counts, and its reports are used."""
-        now = self._moment(0)
+        now = self._x.moment(0, self._clock.now, everybody=True)
         plan = plan_dummy(self._algorithm, now)
         if plan is not None:
             orders = [Order(tau, lr) for tau, lr in zip(plan.tau, plan.lr, strict=True)]
@@ -122,7 +123,7 @@ class WallRoundDriver(RoundDriver):
         head = self._runtime.get([self._server.get_state()])[0]
         timer = Timer()
         replies, after = self._submit(0, orders, None, self._embed(0), self._server.start())
-        reports = reports_of([*self._runtime.get(replies), *self._runtime.get([after])])
+        reports = self._reports_of([*self._runtime.get(replies), *self._runtime.get([after])])
         seconds = timer.now()
         put_back = self._everywhere(lambda group: group.set_states(next(states)))
         self._runtime.get([*put_back, *self._at_server(lambda server: server.set_state(head))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from typing_extensions import override
 
-from flexray.core.messages import Record, Snapshot
+from flexray.core.messages import Record, Snapshot, Started
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.make import Driver, make_driver
 from flexray.engine.driver.seam import Host, Runtime, T
@@ -54,7 +55,13 @@ class InlinePlace:
         """Run an experiment and yield its records; nobody could notice here that it hangs."""
         self._driver = make_driver(experiment, InProcess(), plan.placement)
         with borrowed_torch():
-            yield from self._driver.run(saves, since)
+            try:
+                for record in self._driver.run(saves, since):
+                    if isinstance(record, Started):
+                        gc.freeze()  # what was made by now stays to the end; the collector need not look
+                    yield record
+            finally:
+                gc.unfreeze()
 
     def stop(self) -> None:
         """End the run after its current round."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from flexray.core.errors import ConfigError, blame
 from flexray.core.links import PLAIN, Wire
-from flexray.core.messages import SERVER, SERVER_INDEX, FloatArray, LabelsAt
+from flexray.core.messages import LABELS_AT, SERVER, SERVER_INDEX, FloatArray
 from flexray.data.base import Dataset, Outline
 from flexray.data.batches import BatchStream
 from flexray.data.outlines import check_classes, load_labels
@@ -71,12 +71,14 @@ class Shared:
         dtype: ``float32`` or ``float64``.
         threads: Threads per party.
         wires: Changes of every party's embeddings on their way; empty: none.
-        labels_at: Holders of the labels: ``all``; or the ``server`` alone: a party gets the gradient of the loss with
-            respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
+        error_feedback: What goes over a wire is the change of embeddings since their samples were last sent.
+        labels_at: Holders of the labels: ``all``; or the ``server`` or one party, by name, alone: a party then gets the
+            gradient of the loss with respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
         may_miss: The parties (0-based) that may miss rounds; their last embedding of every sample is stored.
         predicts: A saved model predicts; splits may lack labels.
         stack: Let parties of one process share operations: ``exact``: where all bits stay the same; ``always``: where
             they may differ; ``off``.
+        learns: Whether anything is trained; else the run only takes its time.
     """
 
     dataset: Dataset
@@ -90,15 +92,22 @@ class Shared:
     dtype: Literal["float32", "float64"] = "float32"
     threads: int = 1
     wires: tuple[Wire, ...] = ()
-    labels_at: LabelsAt = "all"
+    error_feedback: bool = False
+    labels_at: str = "all"
     may_miss: frozenset[int] = frozenset()
     predicts: bool = False
     stack: Stacking = "exact"
+    learns: bool = True
 
     @property
     def torch_dtype(self) -> torch.dtype:
         """The type of features, parameters and embeddings."""
         return torch.float64 if self.dtype == "float64" else torch.float32
+
+    @property
+    def label_party(self) -> int | None:
+        """The party (0-based) that alone holds the labels; None: all do, or the server."""
+        return None if self.labels_at in LABELS_AT else self.outline.parties.index(self.labels_at)
 
     @property
     def eval_batch(self) -> int:
@@ -108,6 +117,10 @@ class Shared:
     def wire(self, party: int) -> Wire:
         """Return what party ``party`` (0-based) does to embeddings that it sends."""
         return self.wires[party] if self.wires else PLAIN
+
+    def stores_last(self, party: int) -> bool:
+        """Whether the last embeddings of every training sample that party ``party`` (0-based) sent are stored."""
+        return party in self.may_miss or (self.error_feedback and self.wire(party) != PLAIN)
 
     def block_bytes(self, party: int, block_bo: FloatArray) -> int:
         """Return the bytes of party ``party``'s (0-based) message of embeddings."""
@@ -131,7 +144,7 @@ class Shared:
     def labels(self, for_server: bool = False) -> Mapping[str, Tensor]:
         """Load the labels of all splits, as class numbers or as numbers of :attr:`torch_dtype`.
 
-        The server alone checks classes, so that a fault is reported once.
+        The server, or the party that holds them, alone checks classes, so that a fault is reported once.
         """
         kind = torch.int64 if self.outline.task.is_classification else self.torch_dtype
         with blame("dataset", "loading its labels"):

@@ -46,10 +46,12 @@ function band(curves) {
 const MEASURES = ["time", "rounds", "bytes"];
 
 // What came out of a group's runs: see Result in Python.
-function outcome(runs) {
+function outcome(runs, costs) {
   const reached = runs.filter((run) => run.reached);
   const all = runs.length > 0 && reached.length === runs.length;
   const spreads = MEASURES.map((_, k) => (all ? spread(reached.map((run) => run.reached[k])) : null));
   const finals = runs.map((run) => run.final).filter((value) => value !== null);
-  return { runs, reached, spreads, final: finals.length === runs.length ? spread(finals) : null };
+  const spent = costs.map((name) => runs.map((run) => run.costs?.[name] ?? null));
+  const whole = spent.map((values) => (values.length && !values.includes(null) ? spread(values) : null));
+  return { runs, reached, spreads, costs: whole, final: finals.length === runs.length ? spread(finals) : null };
 }

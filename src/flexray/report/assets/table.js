@@ -32,18 +32,20 @@ function swatch([hue, dash, mark]) {
 }
 
 function bestOf(outcomes, lower) {
-  const means = MEASURES.map((_, k) => outcomes.filter((o) => o.spreads[k]).map((o) => o.spreads[k].mean));
+  const lowest = (found) => Math.min(...outcomes.map(found).filter(Boolean).map((s) => s.mean));
+  const wins = (o, found) => !!found(o) && found(o).mean <= lowest(found);
   const finals = outcomes.filter((o) => o.final).map((o) => (lower ? 1 : -1) * o.final.mean);
   return (o) => [
-    ...MEASURES.map((_, k) => outcomes.length > 1 && !!o.spreads[k] && o.spreads[k].mean <= Math.min(...means[k])),
+    ...MEASURES.map((_, k) => outcomes.length > 1 && wins(o, (other) => other.spreads[k])),
     finals.length > 1 && !!o.final && (lower ? 1 : -1) * o.final.mean <= Math.min(...finals),
+    ...o.costs.map((_, k) => outcomes.length > 1 && wins(o, (other) => other.costs[k])),
   ];
 }
 
 function showResults(data, chosen) {
   const table = document.getElementById("results");
   const titles = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
-  const lines = data.groups.map((group, g) => ({ group, place: g, ...outcome(chosen.filter((r) => r.group === g && r.counted)) }));
+  const lines = data.groups.map((group, g) => ({ group, place: g, ...outcome(chosen.filter((r) => r.group === g && r.counted), data.costs ?? []) }));
   const visible = lines.filter((line) => chosen.some((run) => run.group === line.place));
   const rows = [];
   let before = null;
@@ -75,8 +77,9 @@ function resultRow(data, line, best, longest, titles) {
   const final = figure(shown(line.final, 4), best[3]);
   const time = figure(shown(line.spreads[0]), best[0]);
   if (line.spreads[0]) time.append(element("span", { class: "bar", "aria-hidden": "true", style: { width: `${(100 * line.spreads[0].mean) / longest}%` } }));
-  if (data.targets) cells.push(time, figure(`${line.reached.length}/${line.runs.length}`), figure(shown(line.spreads[1]), best[1]), figure(shown(megabytes), best[2]), final);
-  else cells.push(figure(String(line.runs.length)), final);
+  if (data.targets) cells.push(time, figure(`${line.reached.length}/${line.runs.length}`), figure(shown(line.spreads[1]), best[1]), figure(shown(megabytes), best[2]));
+  else cells.push(figure(String(line.runs.length)));
+  cells.push(...line.costs.map((found, k) => figure(shown(found), best[4 + k])), final);
   if (titles.length > cells.length) {
     cells.push(figure(line.group.paper));
     cells[cells.length - 1].classList.add("paper");

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from flexray.run.watch.folder import ModelObserver, TableObserver
 from flexray.run.watch.summary import SummaryObserver
 from flexray.run.watch.terminal import ProgressObserver
 from flexray.run.watch.timeline import TimelineObserver
+from flexray.run.watch.totals import CostObserver, SumObserver, WaitObserver
 from flexray.run.watch.tracking import TrackingObserver, make_tracker
 
 if TYPE_CHECKING:  # a single run needs nothing of the report, which that imports
@@ -48,31 +49,46 @@ def run_name(job: Job) -> str:
     return f"{job.algo}-{job.dataset}-{job.experiment.shared.seed}"
 
 
-def usual_observers(job: Job, folder: Path, goes_on: bool, quiet: bool, sweep: SweepProgress | None) -> list[Observer]:
+def usual_observers(
+    job: Job, folder: Path, goes_on: bool, quiet: bool, sweep: SweepProgress | None, sums: Sequence[SumObserver]
+) -> list[Observer]:
     """Return what writes the run folder, whose files a run may go on with, and, unless ``quiet``, shows progress."""
     x = job.experiment
     observers: list[Observer] = [
-        TableObserver(folder, goes_on),
+        TableObserver(
+            folder, goes_on, x.bounds_turns, next((s.until for s in sums if isinstance(s, CostObserver)), None)
+        ),
         TimelineObserver(folder, job.timeline_rounds, x.time_unit, goes_on),
-        ModelObserver(folder),
     ]
+    if x.shared.learns:
+        observers.append(ModelObserver(folder))
     if job.smoothness:
         optimizers = [spec.optimizer for spec in (*x.parties, x.shared.server)]
         observers.append(ConstraintObserver(job.smoothness, optimizers))
     if job.progress and not quiet:
         bars = sweep.bars if sweep else None
-        observers.append(ProgressObserver(x.target.metric, x.limits.max_time, x.time_unit, shared=bars))
+        observers.append(
+            ProgressObserver(x.target.metric if x.shared.learns else None, x.limits.max_time, x.time_unit, shared=bars)
+        )
     return [*observers, sweep] if sweep else observers
 
 
-def check_state(state: ObserverState, folder: Path, parties: int) -> None:
+def chosen_sums(job: Job) -> list[SumObserver]:
+    """Return what adds up sums that the summaries of some runs have."""
+    x = job.experiment
+    waits = [WaitObserver(x.names)] if x.bounds_turns else []
+    return [*waits, *([CostObserver(x.names, job.costs, x.target)] if job.costs else [])]
+
+
+def check_state(state: ObserverState, folder: Path, job: Job) -> None:
     """Refuse state of observers that makes no sense, or that goes beyond the files of the run folder.
 
     Raises:
         RunFolderError: It names the observer, or the file.
     """
-    for name, kind in KINDS.items():
-        if not conforms(state.get(name), kind):
+    parties, sums = len(job.experiment.parties), {type(observer).__name__: observer for observer in chosen_sums(job)}
+    for name, kind in {**KINDS, **{name: observer.KIND for name, observer in sums.items()}}.items():
+        if not conforms(state.get(name), kind) or (name in sums and not sums[name].makes_sense(state[name])):
             raise RunFolderError(f"the checkpoint's marks of {name} make no sense: {str(state.get(name))[:100]}")
     if any(len(state["SummaryObserver"][key]) != parties for key in ("up", "down", "absent")):
         raise RunFolderError(f"the checkpoint's marks of SummaryObserver: expected numbers of {parties} parties")

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,6 +23,8 @@ ROUND_COLUMNS = (
     "round", "sim_time", "duration", "tau", "lr", "train_loss", "sent_bytes", "utilization", "party", "staleness",
     "absent",
 )  # fmt: skip
+WAITED = "waited"
+"""A further column where parties may wait for slower ones."""
 
 
 def event_files(folder: Path) -> list[Path]:
@@ -70,41 +72,64 @@ class TableObserver(Observer):
     Args:
         folder: The run folder.
         goes_on: Write on in the files that are there, from where :meth:`load` says.
+        waits: Parties may wait for slower ones: say how long they did.
+        costs: Returns what the run has cost until a time, for columns of ``evals.csv``.
     """
 
-    def __init__(self, folder: Path, goes_on: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        goes_on: bool = False,
+        waits: bool = False,
+        costs: Callable[[float], Mapping[str, float]] | None = None,
+    ) -> None:
+        self._waits = waits
+        self._costs = costs
         self._rounds_file = open_new(folder / ROUNDS_FILE, goes_on)
         self._evals_file = open_new(folder / EVALS_FILE, goes_on)
-        self._rounds = csv.writer(self._rounds_file, lineterminator="\n")
         self._evals = csv.writer(self._evals_file, lineterminator="\n")
         if not goes_on:
-            self._rounds.writerow(ROUND_COLUMNS)
+            columns = (*ROUND_COLUMNS, WAITED) if waits else ROUND_COLUMNS
+            self._rounds_file.write(",".join(columns) + "\n")
         self._metrics: tuple[str, ...] = ()
         self._names: tuple[str, ...] = ()
+        self._before: dict[str, tuple[tuple[float, ...], str]] = {}
 
     @override
     def on(self, record: Record) -> None:
         if isinstance(record, Started):
             self._names = record.names
         elif isinstance(record, RoundRecord):
-            self._rounds.writerow(self._round_row(record))
+            self._rounds_file.write(",".join(map(_field, self._round_row(record))) + "\n")
         elif isinstance(record, EvalRecord):
             self._write_eval(record)
 
     def _round_row(self, record: RoundRecord) -> list[Any]:
         return [
-            record.round, record.sim_time, record.duration, json.dumps(record.tau), json.dumps(record.lr),
-            record.train_loss, record.sent_bytes, json.dumps(record.utilization),
+            record.round, record.sim_time, record.duration, self._listed("tau", record.tau),
+            self._listed("lr", record.lr), record.train_loss, record.sent_bytes,
+            self._listed("utilization", record.utilization),
             "" if record.party is None else self._names[record.party],
             "" if record.staleness is None else json.dumps(record.staleness),
             "" if record.absent is None else json.dumps([self._names[k] for k in record.absent]),
+            *([record.waited_units] if self._waits else []),
         ]  # fmt: skip
 
+    def _listed(self, column: str, values: tuple[float, ...]) -> str:
+        """Return a list as JSON; most are as they were in the round before."""
+        before, text = self._before.get(column, ((), "[]"))
+        if values != before:
+            text = json.dumps(values)
+            self._before[column] = (values, text)
+        return text
+
     def _write_eval(self, record: EvalRecord) -> None:
+        costs = self._costs(record.sim_time) if self._costs else {}
         if not self._metrics:
             self._metrics = tuple(sorted(record.metrics))
-            self._evals.writerow(("round", "epoch", "sim_time", *self._metrics))
-        self._evals.writerow((record.round, record.epoch, record.sim_time, *(record.metrics[m] for m in self._metrics)))
+            self._evals.writerow(("round", "epoch", "sim_time", *self._metrics, *costs))
+        values = [record.metrics[m] for m in self._metrics]
+        self._evals.writerow((record.round, record.epoch, record.sim_time, *values, *costs.values()))
         self._evals_file.flush()
         self._rounds_file.flush()
 
@@ -124,6 +149,12 @@ class TableObserver(Observer):
     def close(self) -> None:
         self._rounds_file.close()
         self._evals_file.close()
+
+
+def _field(value: Any) -> str:
+    """Return a value of a CSV file as ``csv`` writes it, which takes 0.2 s for the lists of 100,000 parties."""
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
 
 
 class ModelObserver(Observer):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -18,20 +19,28 @@ from typing_extensions import override
 
 from flexray.config.hosts import described_computes
 from flexray.config.job import Job
+from flexray.core.costs import TITLES
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.core.runfolder import SUMMARY_FILE
-from flexray.core.speeds import Speeds
+from flexray.engine.driver.experiment import Experiment
 from flexray.run.watch.base import Observer, ObserverState
-from flexray.traces.speeds import TraceSpeeds
+from flexray.run.watch.totals import SumObserver
+from flexray.traces.speeds import Samples, TraceSpeeds
 
 PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
 
 
 class SummaryObserver(Observer):
-    """Gathers what the summary needs while records pass by."""
+    """Gathers what the summary needs while records pass by.
 
-    def __init__(self, job: Job) -> None:
+    Args:
+        job: The run.
+        sums: Have further entries of the summary.
+    """
+
+    def __init__(self, job: Job, sums: Sequence[SumObserver] = ()) -> None:
         self._job = job
+        self._sums = tuple(sums)
         self._names = job.experiment.names[:-1]
         self._up = [0] * len(self._names)
         self._down = [0] * len(self._names)
@@ -49,9 +58,8 @@ class SummaryObserver(Observer):
             self.first_s = self.first_s or time.perf_counter()
             self._stacked = record.stacked
         elif isinstance(record, RoundRecord):
-            for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
-                self._up[k] += up
-                self._down[k] += down
+            self._up = list(map(operator.add, self._up, record.up_bytes))
+            self._down = list(map(operator.add, self._down, record.down_bytes))
             for k in record.absent or ():
                 self._absent[k] += 1
         elif isinstance(record, EvalRecord):
@@ -93,17 +101,15 @@ class SummaryObserver(Observer):
         return {
             "algo": self._job.algo,
             "dataset": self._job.dataset,
-            "data_source": x.shared.outline.source,
-            "trace": _trace(x.speeds),
+            "data_source": x.shared.outline.source, **({} if x.shared.learns else {"learn": False}), **_traces(x),
             "status": "diverged" if diverged else ended.status,
             "divergence": None if diverged is None else vars(diverged),
             "num_parties": len(self._names),
             "parties": list(self._names),
             "rounds": ended.rounds,
             "sim_time": ended.sim_time,
-            "time_unit": x.time_unit,
-            "wall_s": round(wall_s, 3),
-            "setup_s": round(setup_s, 3),
+            **_time_unit(x),
+            "wall_s": round(wall_s, 3), "setup_s": round(setup_s, 3),
             "seed": x.shared.seed,
             "num_outputs": x.shared.outline.task.num_outputs,
             **({"classes": list(classes)} if (classes := x.shared.outline.task.classes) else {}),
@@ -114,16 +120,22 @@ class SummaryObserver(Observer):
             "time_to_target": reached.sim_time if reached else None,
             "rounds_to_target": reached.round if reached else None,
             "bytes_to_target": self._reached_bytes if reached else None,
-            "sent_bytes": sum(self._up) + sum(self._down),
-            "bytes_by_party": {
-                name: {"up": up, "down": down} for name, up, down in zip(self._names, self._up, self._down, strict=True)
-            },
-            "absent_rounds": None if x.absences is None else dict(zip(self._names, self._absent, strict=True)),
+            **self._totals(),
             "model_digest": ended.digests,
             **described_computes(x),
             "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
             "cluster": self._cluster(),
             "versions": dict(versions()),
+        }  # fmt: skip
+
+    def _totals(self) -> dict[str, Any]:
+        """Return what was added up over the run."""
+        x, sent = self._job.experiment, zip(self._names, self._up, self._down, strict=True)
+        return {
+            "sent_bytes": sum(self._up) + sum(self._down),
+            "bytes_by_party": {name: {"up": up, "down": down} for name, up, down in sent},
+            "absent_rounds": None if x.absences is None else dict(zip(self._names, self._absent, strict=True)),
+            **{name: value for observer in self._sums for name, value in observer.summary().items()},
         }
 
     def _cluster(self) -> dict[str, Any]:
@@ -135,11 +147,22 @@ class SummaryObserver(Observer):
         }  # fmt: skip
 
 
-def _trace(speeds: Speeds) -> dict[str, Any] | None:
-    if not isinstance(speeds, TraceSpeeds):
+def _time_unit(x: Experiment) -> dict[str, Any]:
+    """Return the unit of times, and whether it is seconds that did not really pass."""
+    return {"time_unit": x.time_unit, **({"predicted": True} if x.algorithm.system.measured else {})}
+
+
+def _traces(x: Experiment) -> dict[str, Any]:
+    """Return the trace that speeds follow, and that of bandwidths if there is one."""
+    links = _trace(x.network and x.network.scale)
+    return {"trace": _trace(x.speeds), **({"network_trace": links} if links else {})}
+
+
+def _trace(trace: object) -> dict[str, Any] | None:
+    if not isinstance(trace, TraceSpeeds | Samples):
         return None
-    source = "synthetic" if speeds.synthetic else "files"
-    return {"path": speeds.source, "source": source, "machines": dict(speeds.machines)}
+    source = "synthetic" if trace.synthetic else "files"
+    return {"path": trace.source, "source": source, "machines": dict(trace.machines)}
 
 
 @cache
@@ -185,7 +208,9 @@ def summary_rows(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]
         *_final_rows(summary),
         *_target_rows(summary),
         *_absence_rows(summary),
+        *_waiting_rows(summary),
         ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
+        *_cost_rows(summary),
         ("wall time (s), of it set-up", f"{summary['wall_s']:.1f}, {summary['setup_s']:.1f}"),
         *_memory_rows(summary),
         ("run folder", str(folder)),
@@ -194,6 +219,8 @@ def summary_rows(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]
 
 def _final_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the last metrics, with their round if that is not the last."""
+    if not summary["final"]:
+        return [("learned", "nothing")]
     at = "" if summary["final_round"] == summary["rounds"] else f" at round {summary['final_round']:,}"
     return [
         (f"{key.replace('_', ' ')}{at}", "-" if value is None else f"{value:.4f}")
@@ -216,6 +243,26 @@ def _absence_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if len(missed) > 4:
         return [("rounds missed", f"{min(missed.values()):,} to {max(missed.values()):,} a party")]
     return [("rounds missed", ", ".join(f"{name} {n:,}" for name, n in missed.items() if n) or "none")]
+
+
+def _waiting_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return how long parties waited for slower ones, if they had to; of many, the shortest and the longest."""
+    waited = summary.get("waited")
+    if not waited:
+        return []
+    shown = [f"{name} {units:,.6g}" for name, units in waited.items()]
+    if len(waited) > 4:
+        shown = [f"{min(waited.values()):,.6g} to {max(waited.values()):,.6g} a party"]
+    return [(f"waited for slower parties ({summary['time_unit']})", ", ".join(shown))]
+
+
+def _cost_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield energy and price, where they are asked for: until the target, if there is one, and until the end."""
+    for key, name in TITLES.items():
+        if key in summary:
+            reached = summary[f"{key}_to_target"]
+            shown = [] if summary["target"] is None else ["--" if reached is None else f"{reached:,.6g}"]
+            yield f"{name}{', to target' if shown else ''}", ", ".join([f"{summary[key]:,.6g}", *shown])
 
 
 def _target_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

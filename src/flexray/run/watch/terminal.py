@@ -61,7 +61,7 @@ class ProgressObserver(Observer):
     """A progress bar on a terminal; elsewhere a log line per evaluation.
 
     Args:
-        metric: The metric to show, for example ``test_top1``.
+        metric: The metric to show, for example ``test_top1``; None: nothing is learned.
         max_time: Limit of time, if the run has no limit in rounds.
         time_unit: Unit of simulated time.
         console: Where to show it.
@@ -70,7 +70,7 @@ class ProgressObserver(Observer):
 
     def __init__(
         self,
-        metric: str,
+        metric: str | None,
         max_time: float | None = None,
         time_unit: str = "units",
         console: Console | None = None,
@@ -104,7 +104,8 @@ class ProgressObserver(Observer):
         total = self._total = self._max_time if self._by_time else record.rounds
         if not shows_bars(self._console):
             unit = f"{total:g} {self._unit}" if self._by_time else f"{total} rounds"
-            log.info("training for %s, %d rounds an epoch%s", unit, record.rounds_per_epoch, _stacked(record))
+            doing = "training for" if self._metric else "nothing is trained; planning"
+            log.info("%s %s, %d rounds an epoch%s", doing, unit, record.rounds_per_epoch, _stacked(record))
             return
         self._progress = self._shared or Progress(*progress_columns(), console=self._console)
         self._task = self._progress.add_task(self._unit if self._by_time else "round", total=total, now="")
@@ -113,12 +114,14 @@ class ProgressObserver(Observer):
     def _update(self, record: RoundRecord) -> None:
         if self._progress is None or self._task is None:
             return
-        figures = f"{self._time(record.sim_time)}  loss {record.train_loss:.4f}  {self._metric} {self._value}"
+        figures = self._time(record.sim_time)
+        if self._metric:
+            figures += f"  loss {record.train_loss:.4f}  {self._metric} {self._value}"
         done = record.sim_time if self._by_time else record.round
         self._progress.update(self._task, completed=done, now=figures + _spread(record))
 
     def _evaluated(self, record: EvalRecord) -> None:
-        self._value = f"{record.metrics[self._metric]:.4f}"
+        self._value = f"{record.metrics[str(self._metric)]:.4f}"
         if self._progress is None:
             loss = record.metrics.get("train_loss", record.metrics["test_loss"])
             log.info(

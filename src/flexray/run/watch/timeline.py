@@ -74,6 +74,8 @@ class TimelineObserver(Observer):
 def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
     """Return the events of one round: each participant computes, waits and communicates, or is absent.
 
+    In a turn, a party may have waited for slower ones before.
+
     ``scale`` is microseconds per unit of time.
     """
     together = record.duration - record.comm_units
@@ -88,11 +90,14 @@ def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
         spans = [
             ("compute", begin, busy),
             ("wait", begin + busy, together - busy),
-            ("communicate", end, record.comm_units),
+            ("communicate", end, own_comm_units(record, k)),
+            ("wait", end + own_comm_units(record, k), record.comm_units - own_comm_units(record, k)),
         ]
         if record.server_units:  # a turn's message travels at once, then waits for the server
             sent = begin + busy + record.comm_units
             spans[1:] = [("communicate", begin + busy, record.comm_units), ("wait", sent, together - busy)]
+        if record.waited_units:
+            spans.insert(0, ("wait", begin - record.waited_units, record.waited_units))
         for name, start, length in spans:
             if length > 0 or name == "communicate":
                 events.append(_event(name, k, start * scale, length * scale, about))
@@ -100,6 +105,12 @@ def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
         start, about = record.sim_time - record.server_units, {"round": record.round, "tau": record.tau[-1]}
         events.append(_event("compute", len(record.tau) - 1, start * scale, record.server_units * scale, about))
     return events
+
+
+def own_comm_units(record: RoundRecord, place: int) -> float:
+    """Return the time until a participant's messages have arrived; the server waits for the last."""
+    units = record.party_comm_units
+    return record.comm_units if units is None or place == len(units) else min(units[place], record.comm_units)
 
 
 def busy_units(record: RoundRecord, place: int) -> float:

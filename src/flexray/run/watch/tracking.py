@@ -92,9 +92,10 @@ class TrackingObserver(Observer):
 
 
 def waiting_share(record: RoundRecord, place: int) -> float:
-    """Return the share of a round in which a participant waited for the others, from 0 to 1."""
-    together = record.duration - record.comm_units
-    return max(0.0, together - busy_units(record, place)) / record.duration if record.duration > 0 else 0.0
+    """Return the share of a round, and of the wait before it, in which a participant waited for others: 0 to 1."""
+    together, lasts = record.duration - record.comm_units, record.duration + record.waited_units
+    waited = max(0.0, together - busy_units(record, place)) + record.waited_units
+    return waited / lasts if lasts > 0 else 0.0
 
 
 def make_tracker(logger: Mapping[str, Any], folder: Path, base_dir: Path, params: Mapping[str, Any]) -> Tracker:
