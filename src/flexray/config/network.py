@@ -44,7 +44,8 @@ def _refuse_t_comm(config: Mapping[str, Any], parties: Sequence[str], own: Seque
         named = list(range(len(parties))) if isinstance(given, Sequence) else []
     if both := [parties[k] for k in own if k in named]:
         raise ConfigError(f"network.latency: '{both[0]}' has a network.t_comm, too; expected one of them")
-    usual = 0.0 if config["clock"]["kind"] == "wall" else NetworkConfig.t_comm
+    in_seconds = config["clock"]["kind"] == "wall" or config["speeds"]["kind"] == "measured"
+    usual = 0.0 if in_seconds else NetworkConfig.t_comm
     if len(own) == len(parties) and not named and given != usual:
         raise ConfigError(
             f"network.latency: given for all parties, together with network.t_comm={shown(given)}; expected one of them"
