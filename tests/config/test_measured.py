@@ -25,6 +25,7 @@ participants:
 round_s: 0.002
 network: {t_comm: {a: 0.3, default: 0.1}}
 """
+ONE = "default: {iteration_s: 1}"
 Write = Callable[[str], Path]
 
 
@@ -80,18 +81,26 @@ def test_turns_count_in_seconds(write: Write, compose_small: Compose, run_inline
     assert found[2].duration == pytest.approx(turn[2] + 0.004)
 
 
-def test_links_of_the_file_give_way_to_typed_ones(write: Write, compose_small: Compose) -> None:
-    path = write(SECONDS + "  \n".replace("  ", ""))
-    path.write_text(SECONDS.replace("default: 0.1}}", "default: 0.1}, bandwidth: {b: 100.0}}"), encoding="utf-8")
-    words = ("speeds=measured", f"speeds.path={path}", "timeout=0.2")
-    own = compose_small(*words, "network.t_comm=null").experiment
-    assert own.algorithm.system.party_comm_units == (0.3, 0.1, 0.1)
-    assert own.network is not None
-    assert [link.up for link in own.network.links] == [float("inf"), 100.0, float("inf")]
-    typed = compose_small(*words, "network.t_comm=0.5", "network.bandwidth=7").experiment
-    assert typed.algorithm.system.party_comm_units == (0.5,) * 3
-    assert typed.network is not None
-    assert [link.up for link in typed.network.links] == [7.0] * 3
+@pytest.mark.parametrize(
+    ("links", "words", "trips", "up"),
+    [
+        ("t_comm: {a: 0.3, default: 0.1}, bandwidth: {b: 100}", (), (0.3, 0.1, 0.1), 100.0),
+        ("t_comm: 0.1, bandwidth: 100", ("network.t_comm=0.5",), (0.5,) * 3, 100.0),
+        ("t_comm: 0.1, bandwidth: 100", ("network.bandwidth=7",), (0.1,) * 3, 7.0),
+        ("t_comm: 0.1, bandwidth: 100", ("network.latency=0.2", "network.up=7"), (0.4,) * 3, 7.0),
+        ("latency: 0.1, up: 100, jitter: 0.1", (), (0.2,) * 3, 100.0),
+        ("latency: {b: 0.1}, down: 100", (), (0.0, 0.2, 0.0), float("inf")),
+        ("latency: 0.1, up: 100", ("network.t_comm=0.5", "network.bandwidth=7"), (0.5,) * 3, 7.0),
+    ],
+)
+def test_links_of_the_file_give_way_to_typed_ones(
+    links: str, words: tuple[str, ...], trips: tuple[float, ...], up: float, write: Write, compose_small: Compose
+) -> None:
+    path = write(f"participants: {{{ONE}}}\nnetwork: {{{links}}}")
+    found = compose_small("speeds=measured", f"speeds.path={path}", "network.t_comm=null", *words).experiment
+    assert found.algorithm.system.party_comm_units == trips
+    assert found.network is not None
+    assert found.network.links[1].up == up
 
 
 def test_seconds_by_batch_size(write: Write) -> None:
@@ -133,7 +142,6 @@ def test_processes_and_machines(write: Write) -> None:
     assert (found.process, found.machine, found.cores) == ((0, 0, 1, 2), (0, 0, 0, 1), (1.5, float("inf")))
 
 
-ONE = "default: {iteration_s: 1}"
 BOX = "participants: {default: {iteration_s: 1, machine: box}}"
 MISTAKES = {
     "a: 1": "a: unknown key; expected one of: about, evaluation_s, machines, network, participants, round_s",

@@ -26,7 +26,8 @@ LEAST_S, MOST_S = 0.01, 60.0
 OF_THE_RUN = (
     "algo", "speeds", "clock", "absence", "rounds", "epochs", "max_time", "timeout", "stop_at_target", "target",
     "eval_every", "eval_every_units", "resume", "checkpoint", "logger", "network.t_comm", "network.bandwidth",
-    "rates", "learn", "hydra",
+    "network.latency", "network.up", "network.down", "network.shared", "network.jitter", "network.loss",
+    "network.trace", "rates", "learn", "hydra",
 )  # fmt: skip
 """Keys of a run that change nothing of what is measured."""
 NEUTRAL = (

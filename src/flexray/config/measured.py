@@ -22,8 +22,11 @@ MEASURED = "measured"
 SECONDS = ("iteration_s", "first_s", "embedding_s", "turn_s")
 """Keys of a participant with seconds, each a number or a mapping from batch sizes to numbers."""
 OWN = (*SECONDS, "spread", "process", "machine")
-FINER = {"t_comm": ("latency",), "bandwidth": ("up", "down")}
-"""Keys of links, and those that a run may have instead."""
+RIVALS = {
+    "t_comm": ("latency",), "latency": ("t_comm",), "bandwidth": ("up", "down"), "up": ("bandwidth",),
+    "down": ("bandwidth",),
+}  # fmt: skip
+"""Keys of ``network`` that a party has instead of another."""
 SECTIONS = ("participants", "machines", "network", "round_s", "evaluation_s", "about")
 
 
@@ -50,11 +53,12 @@ class MeasuredFile:
             DataError: The file has a key that is none of ``network``.
         """
         node, usual = dict(config["network"]), {**asdict(NetworkConfig()), "t_comm": None}
+        typed = {key for key, value in node.items() if value is not None and value != usual[key]}
         for key, value in self.network.items():
             if key not in node:
                 raise DataError(f"{self.path}: network.{key}: unknown key{near_match(str(key), node)}")
-            is_finer = any(node[finer] is not None for finer in FINER.get(key, ()))
-            node[key] = value if node[key] in (None, usual[key]) and not is_finer else node[key]
+            if typed.isdisjoint((key, *RIVALS.get(key, ()))):
+                node[key] = value
         node["t_comm"] = 0.0 if node["t_comm"] is None else node["t_comm"]
         return {**config, "network": node}
 
