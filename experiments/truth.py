@@ -163,7 +163,7 @@ def setting(system: System, algo: str, model: type[nn.Module], options: argparse
     turns = len(system.parties) if algo == "vafl" else 1
     probe = flexray.simulate("dataset=bundle", rounds=4 * turns, **predict)
     rounds = max(4, round(system.seconds / probe.summary["sim_time"] * probe.summary["rounds"]))
-    every = max(1, rounds // 10) if algo == "vafl" else 2  # an evaluation waits for all turns under way
+    every = max(4, rounds // (8 if algo == "vafl" else 25))  # embeddings after an evaluation are not counted
     ends = {"rounds": rounds, "eval_every": every, "target": TARGET}
     predicted = flexray.simulate("dataset=bundle", **predict, **ends)
     real = flexray.simulate(

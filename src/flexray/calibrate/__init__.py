@@ -46,9 +46,8 @@ def calibrate(
         flexray.core.errors.ParticipantError: A class of yours raised.
 
     Example:
-        >>> import flexray, tempfile
-        >>> home = tempfile.TemporaryDirectory()
-        >>> found = flexray.calibrate(cluster="inline", seconds=0.1, file=f"{home.name}/measured.yaml")
+        >>> import flexray
+        >>> found = flexray.calibrate(cluster="inline", seconds=0.1)
         >>> found.participants["server"]["iteration_s"] > 0
         True
         >>> keys = {"timeout": 0.1, "rounds": 2, "cluster": "inline", "progress": False}

@@ -22,6 +22,8 @@ MEASURED = "measured"
 SECONDS = ("iteration_s", "first_s", "embedding_s", "turn_s")
 """Keys of a participant with seconds, each a number or a mapping from batch sizes to numbers."""
 OWN = (*SECONDS, "spread", "process", "machine")
+FINER = {"t_comm": ("latency",), "bandwidth": ("up", "down")}
+"""Keys of links, and those that a run may have instead."""
 SECTIONS = ("participants", "machines", "network", "round_s", "evaluation_s", "about")
 
 
@@ -51,7 +53,8 @@ class MeasuredFile:
         for key, value in self.network.items():
             if key not in node:
                 raise DataError(f"{self.path}: network.{key}: unknown key{near_match(str(key), node)}")
-            node[key] = value if node[key] in (None, usual[key]) else node[key]
+            is_finer = any(node[finer] is not None for finer in FINER.get(key, ()))
+            node[key] = value if node[key] in (None, usual[key]) and not is_finer else node[key]
         node["t_comm"] = 0.0 if node["t_comm"] is None else node["t_comm"]
         return {**config, "network": node}
 

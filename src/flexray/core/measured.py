@@ -12,6 +12,8 @@ from functools import cached_property
 
 NO_WAIT = math.inf
 """Cores of a machine that has enough for everybody."""
+STEPS, CLOSE, TINY_S = 100, 1 + 1e-6, 1e-18
+"""How often, and how closely, the length of turns is settled; the least that one takes."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,38 @@ class Measured:
             link_s: Seconds of every party's messages in a turn.
         """
         answer_s = self.turn_s[-1]
-        turns = [(s + answer_s) / free for s, free in zip(self.turn_s[:-1], share, strict=False)]
-        rates = [1 / (turn + link) if turn + link > 0 else 0.0 for turn, link in zip(turns, link_s, strict=True)]
-        work = [*(s * rate for s, rate in zip(self.turn_s, rates, strict=False)), answer_s * sum(rates)]
-        asked = [sum(work[k] for k in own) for own in self._by_process]
-        machines = self._crowding([min(1.0, part) for part in asked])
-        own_process = next(part for own, part in zip(self._by_process, asked, strict=True) if party in own)
-        crowding = max(own_process, machines[self.machine[party]], machines[self.machine[-1]], 1.0)
-        return turns[party] * crowding - answer_s
+        turn_s = (self.turn_s[party] + answer_s) / share[party]
+        return turn_s * self._turn_crowding(tuple(share), tuple(link_s))[party] - answer_s
+
+    def _turn_crowding(self, share: tuple[float, ...], link_s: tuple[float, ...]) -> list[float]:
+        """Return by party how many times as long its turns take because of those of others."""
+        if (share, link_s) not in self._known_crowding:
+            self._known_crowding.clear()
+            self._known_crowding[share, link_s] = self._settled(share, link_s)
+        return self._known_crowding[share, link_s]
+
+    @cached_property
+    def _known_crowding(self) -> dict[tuple[tuple[float, ...], tuple[float, ...]], list[float]]:
+        """The last one, which most turns share."""
+        return {}
+
+    def _settled(self, share: Sequence[float], link_s: Sequence[float]) -> list[float]:
+        """Let turns take longer until no process and no machine is asked for more than it has."""
+        answer_s, parties = self.turn_s[-1], range(len(link_s))
+        turns = [(self.turn_s[k] + answer_s) / share[k] for k in parties]
+        process = [next(p for p, own in enumerate(self._by_process) if k in own) for k in parties]
+        found = [1.0] * len(link_s)
+        for _ in range(STEPS):
+            rates = [1 / max(turns[k] * found[k] + link_s[k], TINY_S) for k in parties]
+            work = [*(self.turn_s[k] * rates[k] for k in parties), answer_s * sum(rates)]
+            asked = [sum(work[k] for k in own) for own in self._by_process]
+            machines = self._crowding([min(1.0, part) for part in asked])
+            last = machines[self.machine[-1]]
+            more = [max(asked[process[k]], machines[self.machine[k]], last, 1.0) for k in parties]
+            found = [own * times for own, times in zip(found, more, strict=True)]
+            if max(more) < CLOSE:
+                break
+        return found
 
     def _busy_s(self, k: int, tau: int) -> float:
         return self.first_s[k] + (tau - 1) * self.iteration_s[k] if tau else 0.0

@@ -130,20 +130,16 @@ class Driver(ABC):
         *stacked, _ = self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
         if x.network is not None:
             self._connect_links(x.network, widths)
-            check_max_time(replace(self._x, algorithm=self._algorithm))
         return sum(stacked)
 
     def _connect_links(self, network: Network, widths: tuple[int, ...]) -> Network:
-        """Return the network with the messages of a whole batch; add what they take to every party's t_comm."""
-        shared, system = self._x.shared, self._algorithm.system
+        """Return the links with the messages of a whole batch; add what these take to every party's t_comm."""
         head = self._runtime.get([self._server.start()])[0]
-        size, itemsize = shared.batch_size, head.state_v.itemsize
-        up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
-        gets_phi = not self._algorithm.takes_turns and shared.labels_at == "all"
-        down = [head.state_v.nbytes + sum(up) if gets_phi else size * width * itemsize for width in widths]
-        network = network.carrying(up, down)
+        network = network.carrying(*self._x.message_bytes(widths, head.state_v))
+        system = replace(self._algorithm.system, party_comm_units=network.usual_units)
+        self._algorithm = self._algorithm.for_system(system)
         self._x = replace(self._x, network=network)
-        self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=network.usual_units()))
+        check_max_time(replace(self._x, algorithm=self._algorithm))
         return network
 
     def _everywhere(self, call: Callable[[PartyGroup], T]) -> list[T]:

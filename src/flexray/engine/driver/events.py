@@ -194,7 +194,7 @@ class EventDriver(Driver):
         self._turn[party] += 1
         answer = self._server.answer(record.round - 1, party, turn, orders[-1], own)
         followed = self._group_of(party).follow(self._place[party], turn, orders[party], answer)
-        self._pending.append(Pending(record, (answer, followed), self._x.sends(turn, [party])))
+        self._pending.append(Pending(record, (answer, followed), self._x.sends(turn, party)))
         return followed
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:

@@ -7,6 +7,7 @@ call.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
@@ -45,7 +46,7 @@ class RoundDriver(Driver):
         embeddings = self._embed(done, again=True) if done != limit else []
         server = self._server.start()
         while done != limit and not self._stopping:
-            now = self._x.moment(done, self._clock.now, self._reports)
+            now = self._moment(done)
             plan = plan_round(self._algorithm, now)
             start, end = self._clock.now, plan.end(self._clock)
             if not self._fits(end.now):
@@ -61,7 +62,7 @@ class RoundDriver(Driver):
             self._await(embeddings, server)
             ahead = None if evaluated else absent_next
             embeddings, server = self._submit(done - 1, orders, ahead, embeddings, server)
-            sends = self._x.sends(now.round, range(len(self._x.parties)))
+            sends = self._x.sends(now.round)
             self._pending.append(Pending(record, (*embeddings, server), sends))
             if evaluated:
                 yield from self._read(self._lookahead)
@@ -85,11 +86,16 @@ class RoundDriver(Driver):
         absent = self._absent(index)
         return [group.embed_again(index, absent) if again else group.embed(index, absent) for group in self._groups]
 
+    def _moment(self, index: int) -> Moment:
+        """Return what is known when a round starts now; it is asked for when the round before is planned, too."""
+        now = self._clock.now
+        if (self._next.round, self._next.sim_time) != (index, now):
+            self._next = self._x.moment(index, now)
+        return replace(self._next, reports=self._reports)
+
     def _absent(self, index: int) -> list[int]:
         """Return the parties that miss a round that starts now."""
-        if self._x.absences is None:
-            return []
-        return sorted(self._x.absent(index, self._x.speeds.utilization(index, self._clock.now)))
+        return sorted(self._moment(index).absent) if self._x.absences is not None else []
 
     def _orders_at(self, now: Moment, plan: Plan) -> list[Order]:
         return self._orders(plan, now.round)
