@@ -99,6 +99,15 @@ def test_parties_that_wait_for_slower_ones_still_do(
     assert_goes_on_from_anywhere(lambda: compose_job(*overrides, *words.split()), run_inline)
 
 
+@pytest.mark.parametrize("algo", ["adaptive", "vafl"])
+def test_labels_at_a_party_need_nothing_saved(algo: str, compose_job: Compose, run_inline: Run, bundle: Any) -> None:
+    overrides = (
+        f"algo={algo}", "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=7", "rounds=6", "eval_every=4",
+        "labels_at=b", "server=mlp", "server.dropout=0.3", *(["absence.probability={a:0.4}"] if algo != "vafl" else []),
+    )  # fmt: skip
+    assert_goes_on_from_anywhere(lambda: compose_job(*overrides), run_inline)
+
+
 def test_a_longer_run_can_go_on_where_a_shorter_one_ended(compose_job: Compose, run_inline: Run, bundle: Any) -> None:
     base = ("dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", "eval_every=4")
     for limit in ("rounds=5", "rounds=8", "max_time=160"):

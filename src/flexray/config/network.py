@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from flexray.config.by_participant import optional, participant, resolve
+from flexray.config.links import labels_at
 from flexray.config.schema import NetworkConfig, NetworkTraceConfig
 from flexray.config.speeds import ADVANCE, AT_END, chosen_machines, trace_path
 from flexray.core.checks import fraction, not_negative, number, one_of, positive, shown
 from flexray.core.errors import ConfigError, near_match
+from flexray.core.messages import LABELS_AT
 from flexray.core.network import Link, Network, Scale, SharedLink
 from flexray.traces.reading import read_trace, trace_info
 from flexray.traces.speeds import Samples
@@ -77,6 +79,11 @@ def build_network(
     scale = _scale(node["trace"], min(*up, *down) < math.inf, parties, seed, base_dir)
     finer = any(node[key] is not None for key in ("latency", "up", "down"))
     one_by_one = finer or any(jitter) or any(loss) or bool(shared) or scale is not None
+    if one_by_one and labels_at(config, parties) not in LABELS_AT:
+        raise ConfigError(
+            f"labels_at: of labels at one party, {labels_at(config, parties)}, messages are not timed one by one;"
+            " expected network.t_comm and network.bandwidth alone"
+        )
     if not one_by_one and node["bandwidth"] is None:
         return None
     columns = zip(round_trips(config, parties), up, down, jitter, loss, strict=True)
