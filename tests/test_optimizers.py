@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -147,6 +148,7 @@ TORCH: list[tuple[str, dict[str, Any]]] = [
     ("Adagrad", {}),
     ("SGD", {"momentum": 0.9, "nesterov": True}),
     ("torch.optim.NAdam", {}),
+    ("Adafactor", {}),
 ]
 
 
@@ -169,6 +171,15 @@ def test_a_class_of_torch_does_what_it_does_in_torch(name, options, keep_state):
             own.step()
     for mine, other in zip(ours[0], theirs[0], strict=True):
         assert torch.equal(mine, other)
+
+
+@pytest.mark.parametrize("name", ["Adam", "Adafactor"])
+def test_a_class_of_torch_imports_no_compiler(name, monkeypatch):
+    """A kept state is saved and loaded without it, too."""
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)
+    params, optimizer = network()[0], TorchOptimizer(name, keep_state=True)
+    optimizer.begin(params, 0.1)([torch.ones_like(p) for p in params])
+    optimizer.load(params, optimizer.save())
 
 
 def test_a_class_of_torch_is_outside_the_theory():

@@ -17,10 +17,10 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 BLOCKS = [found for text in TEXTS.values() for found in blocks(text)]
-DEPENDENT = re.compile(r"predict|replay|resume|report|^python my_")
+DEPENDENT = re.compile(r"predict|replay|resume|report|calibrate|^python my_")
 SHELL = [text.splitlines() for kind, text in BLOCKS if kind == "bash"]
 UNITS = [unit for lines in SHELL for unit in ([lines] if DEPENDENT.search("".join(lines)) else [[x] for x in lines])]
-"""Commands that are tested together: a prediction, a replay and the like need the run before them."""
+"""Commands that are tested together: a prediction, a replay and the like need what was done before them."""
 FEW = ("dataset.batch_size=20", "rounds=2")
 SHORTER = {
     "+experiment=digits_compared": ("max_time=240", "seed=1"),

@@ -1,7 +1,8 @@
 """flexray: vertical federated learning on a Ray cluster, on a virtual clock.
 
 ``flexray.simulate``, ``flexray.sweep``, ``flexray.read``, ``flexray.Run``, ``flexray.Sweep`` (all in
-:mod:`flexray.api`), ``flexray.cluster`` and ``flexray.check`` are imported when they are used.
+:mod:`flexray.api`), ``flexray.cluster``, ``flexray.calibrate``, ``flexray.advise`` and ``flexray.check`` are imported
+when they are used.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flexray.advise import advise as advise
     from flexray.api.read import read as read
     from flexray.api.run import Run as Run
     from flexray.api.simulate import simulate as simulate
     from flexray.api.sweep import Sweep as Sweep
     from flexray.api.sweep import sweep as sweep
+    from flexray.calibrate import calibrate as calibrate
     from flexray.check import check as check
     from flexray.cluster import cluster as cluster
     from flexray.core.errors import FlexrayError as FlexrayError
@@ -26,6 +29,8 @@ PUBLIC = {
     "simulate": "api.simulate",
     "sweep": "api.sweep",
     "read": "api.read",
+    "calibrate": "calibrate",
+    "advise": "advise",
     "check": "check",
     "cluster": "cluster",
     "Run": "api.run",

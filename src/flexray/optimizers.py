@@ -14,7 +14,7 @@ import importlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import chain, repeat
 from typing import Any
 
@@ -217,7 +217,7 @@ class TorchOptimizer(LocalOptimizer):
 
     def _build(self, params: Sequence[Tensor], lr: float) -> torch.optim.Optimizer:
         try:
-            return self._class(params, lr=lr, **self.options)
+            return _uncompiled(self._class)(params, lr=lr, **self.options)
         except ConfigError:
             raise
         except (TypeError, ValueError, ModuleNotFoundError) as error:
@@ -258,6 +258,24 @@ class TorchOptimizer(LocalOptimizer):
             optimizer.step()
 
         return step
+
+
+@cache
+def _uncompiled(kind: Any) -> Callable[..., torch.optim.Optimizer]:
+    """Return one of torch's own classes without its care for ``torch.compile``, whose import takes 2 s.
+
+    Its numbers are the same. Any other class is returned as it is.
+    """
+    if not f"{kind.__module__}.".startswith("torch.optim."):
+        return kind  # type: ignore[no-any-return]
+    plain = {name: inspect.unwrap(getattr(kind, name)) for name in ("add_param_group", "state_dict", "load_state_dict")}
+    compute = inspect.unwrap(kind.step)
+
+    def step(self: torch.optim.Optimizer) -> None:
+        with torch.set_grad_enabled(self.defaults.get("differentiable", False)):
+            compute(self)
+
+    return type(kind.__name__, (kind,), {**plain, "step": step})
 
 
 def _step_by_zero(build: Callable[..., torch.optim.Optimizer], params: Sequence[Tensor]) -> torch.optim.Optimizer:

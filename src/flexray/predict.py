@@ -23,7 +23,7 @@ from yaml import YAMLError
 
 from flexray.config.compose import build_composed
 from flexray.config.job import Job, with_full_paths
-from flexray.config.schema import CheckpointConfig, ClusterConfig, LoggerConfig
+from flexray.config.schema import CheckpointConfig, ClusterConfig, LoggerConfig, RunConfig
 from flexray.config.trust import check_config
 from flexray.config.typed import read
 from flexray.core.commands import Parser, guarded
@@ -223,7 +223,17 @@ def _recorded(run_folder: Path) -> dict[str, Any]:
         "logger": asdict(LoggerConfig()),
         "device": "auto",
     }
-    return read_json(run_folder / CONFIGURATION_FILE) | here
+    return _completed(asdict(RunConfig()), read_json(run_folder / CONFIGURATION_FILE)) | here
+
+
+def _completed(defaults: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recorded configuration with the keys that its version did not have."""
+    inner = {
+        key: _completed(default, recorded[key])
+        for key, default in defaults.items()
+        if isinstance(default, dict) and isinstance(recorded.get(key), dict)
+    }
+    return {**defaults, **recorded, **inner}
 
 
 def _with_typed(recorded: dict[str, Any], overrides: Sequence[str], objects: Collection[str] = ()) -> DictConfig:

@@ -93,6 +93,8 @@ RANGES = {
     "absence.probability={lower_left:2}": "absence.probability.lower_left: expected a number in [0, 1), got 2",
     "absence.above=0": "absence.above: expected a number above 0, up to 1, got 0",
     "absence.above=1.5": "absence.above: expected a number above 0, up to 1, got 1.5",
+    "absence.sample=0": "absence.sample: expected a whole number of at least 1, got 0",
+    "absence.sample=5": "absence.sample: expected a whole number of at most 4, got 5",
     "absence.above=85": "absence.above: expected a number above 0, up to 1, got 85",
     "optimizer.momentum=1": "optimizer.momentum: expected a number in [0, 1), got 1",
     "optimizer.momentum=-0.1": "optimizer.momentum: expected a number in [0, 1), got -0.1",
@@ -164,6 +166,10 @@ UNREAD = {
     "adaptive.first=dummy": "adaptive.first: not used with algo=flex; algo=adaptive would",
     "algo=vafl timeout=5": "timeout: not used with algo=vafl",
     "algo=pbcd timeout=5 absence.probability=0.1": "",
+    "algo=efvfl timeout=5": "timeout: not used with algo=efvfl",
+    "network.error_feedback=true": "network.error_feedback: not used with network.top_k=1; network.top_k or"
+    " network.bits would",
+    "algo=vafl network.error_feedback=true network.bits=4": "",
     "lr_decay.factor=0.5": "lr_decay.factor: not used with lr_decay.milestones=[]",
     "parties.a.lr_decay.milestones=[3] lr_decay.factor=0.5": "",
     "logger.project=mine": "logger.project: not used with logger=none; logger=mlflow or wandb would",
@@ -255,6 +261,10 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
         (
             ("clock=wall", "absence.probability={1:0.5}"),
             "absence.probability: absence is simulated on the virtual clock alone; expected clock=virtual",
+        ),
+        (
+            ("labels_at=2", "network.latency=1"),
+            "labels_at: network.t_comm and network.bandwidth alone time the way of a prediction to upper_right and back",
         ),
         (
             ("labels_at=2", "absence.probability=0.1"),

@@ -62,6 +62,7 @@ def choices(group: str) -> Any:
     """Return the classes and arguments of a group's choices."""
     for file in sorted((config_folder() / group).glob("*.yaml")):
         node = OmegaConf.load(file)
+        node = node.get(group, node)  # beside keys of the whole run, or alone
         arguments = {key: node[key] for key in node if key != "_target_" and not OmegaConf.is_interpolation(node, key)}
         plain: Any = OmegaConf.to_container(OmegaConf.create(arguments))
         marks = [pytest.mark.slow] if file.stem in SLOW else []

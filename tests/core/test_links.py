@@ -9,8 +9,9 @@ import pytest
 
 from flexray.config.links import wires
 from flexray.core.errors import ConfigError
-from flexray.core.links import Wire, link_units
+from flexray.core.links import Wire
 from flexray.core.messages import Ended, Record, RoundRecord
+from flexray.core.network import Link, Network
 from helpers.jobs import Compose, Run
 
 BLOCK = np.array([[3.0, -4.0, 0.5, 0.0], [0.1, 0.2, -0.3, 0.4]], dtype=np.float32)
@@ -68,7 +69,8 @@ def test_bad_arguments_are_named(bad: dict[str, float]) -> None:
 
 
 def test_a_link_takes_its_latency_and_its_bytes() -> None:
-    assert link_units([1.0, 2.0], [100.0, np.inf], [250, 10**9]) == (3.5, 2.0)
+    network = Network((Link(1.0, 100.0, 100.0), Link(2.0))).carrying([200, 10**9], [50, 0])
+    assert network.usual_units == (3.5, 2.0)
 
 
 def rounds(records: list[Record]) -> list[RoundRecord]:

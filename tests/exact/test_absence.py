@@ -88,6 +88,22 @@ def test_a_party_misses_rounds_in_which_it_is_busier_than_the_threshold() -> Non
     assert busy.of(0, (0.500001, 1.0, 1.0, 1.0)) == {0}
 
 
+def test_a_sample_has_so_many_parties_and_those_of_a_smaller_one() -> None:
+    few, many, everybody = (DrawnAbsences(5, (0.0,) * 4, never(4), sample) for sample in (1, 3, 4))
+    away = [few.of(r, IDLE) for r in range(2000)]
+    assert all(len(few.of(r, IDLE)) == 3 and len(many.of(r, IDLE)) == 1 for r in range(200))
+    assert all(many.of(r, IDLE) < few.of(r, IDLE) for r in range(200))
+    assert [sum(k not in a for a in away) / 2000 for k in range(4)] == pytest.approx([0.25] * 4, abs=0.03)
+    assert (few.possible, everybody.possible) == ({0, 1, 2, 3}, frozenset())
+    assert not any(everybody.of(r, IDLE) for r in range(20))
+
+
+def test_a_sample_is_drawn_before_others_miss_the_round() -> None:
+    both, sample, chance = DrawnAbsences(5, (0.3,) * 3, never(3), 2), (0.0,) * 3, DrawnAbsences(5, (0.3,) * 3, never(3))
+    for r in range(50):
+        assert both.of(r, IDLE) == DrawnAbsences(5, sample, never(3), 2).of(r, IDLE) | chance.of(r, IDLE)
+
+
 def test_recorded_ones_are_repeated() -> None:
     recorded = RecordedAbsences((frozenset(), frozenset({2}), frozenset({0, 2})))
     assert recorded.possible == {0, 2}

@@ -21,9 +21,10 @@ from flexray.report.folders import read_run
 from flexray.run.command import run_command
 from flexray.run.execution import Execution
 from helpers.processes import within
+from helpers.small import FIELD, NAMES
 from helpers.typed import Typed
 
-ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
+ALGORITHMS = (*NAMES, "vafl", *FIELD)
 ABSENT = ("absence.probability={a:0.5,b:0.3}", "absence.above={c:0.3}", "speeds=trace", "model.dropout=0.1")
 FILES = ("rounds.csv", "evals.csv", "timeline.json")
 Start = Callable[..., int]
@@ -140,6 +141,19 @@ def test_with_absent_parties_too(
     interrupt_at(0, 0)
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=20"]) == 0
     assert run_command([f"resume={tmp_path / 'run'}", "rounds=30"]) == 0
+    assert_same(tmp_path / "run", expected)
+
+
+def test_what_was_sent_of_every_sample_is_kept_where_parties_are_sampled_too(
+    start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    words = ("algo=efvfl", "absence.sample=2", "network.noise=0.01", "model.dropout=0.1")
+    expected = undisturbed(*words)
+    assert sum(summary(expected)["absent_rounds"].values()) == 30
+    interrupt_at(5, signal.SIGINT)
+    assert start(tmp_path / "run", *words, "checkpoint.every=2") == 1
+    interrupt_at(0, 0)
+    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
     assert_same(tmp_path / "run", expected)
 
 

@@ -67,6 +67,15 @@ def test_every_algorithm_goes_on_from_any_round(
     assert_goes_on_from_anywhere(lambda: compose_job(*overrides, *more), run_inline)
 
 
+@pytest.mark.parametrize("algo", ["adaptive", "vafl", "vafl algo.max_ahead=1"])
+def test_messages_on_shared_links_go_on_from_any_round(algo: str, compose_small: Compose, run_inline: Run) -> None:
+    overrides = (
+        *f"algo={algo}".split(), "speeds=google_mean", "rounds=9", "network.latency={b:1,default:2}", "network.up=40",
+        "network.shared={lan:{up:50,parties:[a,b]},wan:{up:60,down:90}}", "network.jitter=0.5", "network.loss={c:0.3}",
+    )  # fmt: skip
+    assert_goes_on_from_anywhere(lambda: compose_small(*overrides), run_inline)
+
+
 @pytest.mark.parametrize("name", ["Adam", "Adagrad", "Rprop"])
 @pytest.mark.parametrize("algo", ["flex", "vafl"])
 def test_moments_that_outlive_a_round_are_saved(

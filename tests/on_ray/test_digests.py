@@ -11,10 +11,11 @@ from flexray.engine.hosts.ray.actors import RayRuntime
 from helpers.audit import Audited, assert_private
 from helpers.jobs import Compose, Run, WriteBundle
 from helpers.ray_runs import RunOnRay, digests
+from helpers.small import NAMES
 
 pytestmark = pytest.mark.ray
 
-ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
+ALGORITHMS = (*NAMES, "vafl", "fedbcd", "efvfl")
 SMALL = ("rounds=12", "dataset.batch_size=128", "eval_every=5", "timeout=4", "model.hidden=[16]", "model.dropout=0.1")
 PLACES = {
     "local": ("cluster=local",),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from flexray.calibrate.summing import summed
 from flexray.core.messages import Record, RoundRecord
+from flexray.core.timings import Timings
+from flexray.engine.driver.experiment import WallClock
 from flexray.run.watch.folder import TableObserver
 from helpers.jobs import Compose, Run
 from helpers.ray_runs import RunOnRay, digests
@@ -56,3 +60,15 @@ def test_turns_in_real_time(compose_job: Compose, run_inline: Run, on_ray: RunOn
     turns = [[r for r in found if r.party == k] for k in range(4)]
     assert 1 <= len(turns[3]) < min(len(own) for own in turns[:3])
     assert found[-1].sim_time < math.fsum(r.duration for r in found) / 2  # turns overlap
+
+
+def test_calibrated_on_its_processes(compose_job: Compose, on_ray: RunOnRay, tmp_path: Path) -> None:
+    job = compose_job("cluster=local", "algo=flex", *SMALL, "speeds=uniform", "rounds=1")
+    _, found = on_ray(replace(job, experiment=replace(job.experiment, wall=WallClock(calibrates_s=0.5))))
+    assert isinstance(found, Timings)
+    assert (found.process, len(set(found.machine))) == ((0, 1, 2, 3, 4), 1)
+    file = summed({128: found}, [], tmp_path / "measured.yaml")
+    assert min(file.network["t_comm"].values()) > 0  # messages really travel
+    file.write()
+    again = compose_job("algo=flex", *SMALL, "speeds=measured", f"speeds.path={file.path}", "rounds=1")
+    assert again.experiment.time_unit == "seconds"

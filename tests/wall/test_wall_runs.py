@@ -19,7 +19,7 @@ def taus(folder: Path) -> list[list[int]]:
     return [json.loads(row["tau"]) for row in rows(folder)]
 
 
-@pytest.mark.parametrize("algo", ["flex", "adaptive", "sync_min", "sync_max", "pbcd"])
+@pytest.mark.parametrize("algo", ["flex", "adaptive", "sync_min", "sync_max", "pbcd", "efvfl"])
 def test_a_wall_run_is_repeated_on_the_virtual_clock(algo: str, run_folder: RunFolder) -> None:
     first = run_folder("first", f"algo={algo}", "speeds=google_mean", *FAST)
     repeated(run_folder, first, algo)
@@ -31,7 +31,7 @@ def test_a_wall_run_is_repeated_on_the_virtual_clock(algo: str, run_folder: RunF
         assert float(row["duration"]) >= together + 0.005
         assert min(tau) >= 1
         assert len(set(tau)) == 1 or algo in ("flex", "adaptive")
-        assert algo != "pbcd" or set(tau) == {1}
+        assert algo not in ("pbcd", "efvfl") or set(tau) == {1}
 
 
 @pytest.mark.parametrize("place", ["server", "b"])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from flexray.core.clock import Stopwatch
+from flexray.core.measured import Measured
 from flexray.core.messages import Report
 from flexray.core.speeds import MOST_ITERATIONS, all_local_iterations, all_unit_times, iterations_that_fit
 from flexray.optimizers import LocalOptimizer
@@ -28,7 +29,7 @@ class System:
         names: Participant names; the last is ``server``.
         base_units: Units per local iteration at zero utilization.
         timeout_units: t_o.
-        party_comm_units: t_comm of every party (round trip).
+        party_comm_units: t_comm of every party (round trip); in a plan, that of the round which is planned.
         lr: Fixed learning rates eta_k.
         base_rates: A_k of the adaptive rule.
         optimizers: Local optimizers.
@@ -36,6 +37,7 @@ class System:
         least_utilization: The smallest utilization of any participant in the whole run.
         waits_for_overrun: Whether a round lasts until every local iteration that it began has ended; else it ends with
             its timeout, as the paper's formula has it.
+        measured: The seconds of known machines, with which rounds and turns are charged; None: units.
     """
 
     names: tuple[str, ...]
@@ -48,6 +50,7 @@ class System:
     frozen: tuple[bool, ...]
     least_utilization: float = 0.0
     waits_for_overrun: bool = True
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Moment:
         reports: Everybody's last reports: of the round before or, for the absent, of their last round (none yet: tau
             0). None in the first round, or if the algorithm does not ask for them.
         absent: The parties (0-based) that miss the round.
+        party_comm_units: t_comm of every party in this round, which its plan finds in :class:`System`; None: as ever.
     """
 
     round: int
@@ -68,6 +72,7 @@ class Moment:
     utilization: tuple[float, ...]
     reports: tuple[Report, ...] | None = None
     absent: frozenset[int] = frozenset()
+    party_comm_units: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,10 @@ class Algorithm:
 
     takes_turns: ClassVar[bool]
     """Whether parties take turns, each at its own pace; else all participants share global rounds."""
+    private_labels: ClassVar[bool] = False
+    """Whether labels must stay with one participant, which sends gradients: ``labels_at=all`` is refused."""
+    error_feedback: ClassVar[bool] = False
+    """Whether compression must send differences: ``network.error_feedback=false`` is refused."""
 
     def __init__(self, system: System) -> None:
         self.system = system
@@ -201,6 +210,10 @@ class RoundAlgorithm(Algorithm, ABC):
             return max(self.system.party_comm_units, default=0.0)
         links = enumerate(self.system.party_comm_units)
         return max((units for k, units in links if k not in now.absent), default=0.0)
+
+    def wait_for_all(self, now: Moment, tau: int) -> Plan:
+        """Return the plan of a round that waits until the slowest has taken ``tau`` local iterations, as all do."""
+        return self.make_plan(now, self.same_for_all(tau), tau * self.slowest_unit(now), pace="slowest")
 
     def make_plan(
         self,

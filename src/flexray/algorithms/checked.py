@@ -20,31 +20,59 @@ ROUNDING = 1e-9
 def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
     """Return the plan of the round that starts now."""
     phase = f"round {now.round + 1}"
+    _connect(algorithm, now)
     with blame("algo", phase):
         plan = algorithm.plan(now)
-    return _never_shorter_than_its_computing(checked(plan, now, phase, algorithm.computes(now)), algorithm)
+    return _lasting(checked(plan, now, phase, algorithm.computes(now)), algorithm, now)
 
 
 def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> Plan:
     """Return the plan of the turn of ``party`` (0-based), called ``name``, that starts now."""
     phase = f"turn {now.round + 1} of {name}"
+    _connect(algorithm, now)
     with blame("algo", phase):
         plan = algorithm.plan(party, now)
-    return checked(plan, now, phase, algorithm.computes(now))
+    plan, measured = checked(plan, now, phase, algorithm.computes(now)), algorithm.system.measured
+    if measured is None or plan.end_units is not None:
+        return plan
+    seconds = measured.turn_seconds(party, _shares(now), algorithm.system.party_comm_units)
+    server = measured.turn_s[-1] if plan.server_units else 0.0
+    return replace(plan, duration_units=seconds + plan.comm_units, server_units=server)
+
+
+def _shares(now: Moment) -> list[float]:
+    """Return what everybody has of its machine."""
+    return [1.0 - c for c in now.utilization]
 
 
 def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
     """Return the plan of the dummy round, from which nobody is absent, or None if the algorithm asks for none."""
     now, phase = replace(now, absent=frozenset()), "its dummy round"
+    _connect(algorithm, now)
     with blame("algo", phase):
         plan = algorithm.preparation(now)
     if plan is None:
         return None
-    return _never_shorter_than_its_computing(checked(plan, now, phase, algorithm.computes(now)), algorithm)
+    return _lasting(checked(plan, now, phase, algorithm.computes(now)), algorithm, now)
 
 
-def _never_shorter_than_its_computing(plan: Plan, algorithm: RoundAlgorithm) -> Plan:
-    """Return the plan with a duration that the local iterations in it fit into, unless they are not waited for."""
+def _connect(algorithm: RoundAlgorithm | EventAlgorithm, now: Moment) -> None:
+    """Give an algorithm the link times of the moment, where they differ from one to the next."""
+    if now.party_comm_units is not None:
+        algorithm.system = replace(algorithm.system, party_comm_units=now.party_comm_units)
+
+
+def _lasting(plan: Plan, algorithm: RoundAlgorithm, now: Moment) -> Plan:
+    """Return the plan with a duration that the local iterations in it fit into, unless they are not waited for.
+
+    Where seconds were measured, all else that a round takes comes on top.
+    """
+    measured = algorithm.system.measured
+    if measured is not None and plan.end_units is None:
+        least = 0.0 if plan.pace == "slowest" and any(plan.tau) else plan.duration_units - plan.comm_units
+        waits = algorithm.system.waits_for_overrun
+        seconds = measured.round_seconds(plan.tau, _shares(now), least, now.absent, waits, plan.pace == "fill")
+        return replace(plan, duration_units=seconds + plan.comm_units)
     longest = max((t * unit for t, unit in zip(plan.tau, plan.unit_times, strict=True) if t), default=0.0)
     if not algorithm.system.waits_for_overrun or longest <= (plan.duration_units - plan.comm_units) * (1 + ROUNDING):
         return plan

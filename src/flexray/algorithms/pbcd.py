@@ -15,4 +15,4 @@ class PBCD(RoundAlgorithm):
 
     @override
     def plan(self, now: Moment) -> Plan:
-        return self.make_plan(now, self.same_for_all(1), self.slowest_unit(now), pace="slowest")
+        return self.wait_for_all(now, 1)

@@ -2,6 +2,7 @@
 
 Sync-Min: tau = min_k tau_k within the timeout; the round lasts t_o + t_comm.
 Sync-Max: tau = max_k tau_k; the round waits until the slowest has taken them all.
+Sync-VFL, with a given tau = Q, is what FedBCD, C-VFL and EF-VFL plan.
 The server counts among the participants. A party that misses the round does not: nobody waits for it, so it neither
 lowers nor raises the others' tau.
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
+from flexray.algorithms.base import Moment, Plan, RoundAlgorithm, System
+from flexray.core.checks import whole
 
 
 class SyncMinVFL(RoundAlgorithm):
@@ -27,5 +29,21 @@ class SyncMaxVFL(RoundAlgorithm):
 
     @override
     def plan(self, now: Moment) -> Plan:
-        tau = max(self.iterations_by_timeout(now))
-        return self.make_plan(now, self.same_for_all(tau), tau * self.slowest_unit(now), pace="slowest")
+        return self.wait_for_all(now, max(self.iterations_by_timeout(now)))
+
+
+class SyncVFL(RoundAlgorithm):
+    """All take the number of local iterations that is given, however long it takes; FedBCD and C-VFL begin with it.
+
+    Args:
+        system: The participants.
+        local_iterations: Q, local iterations of every participant in every round.
+    """
+
+    def __init__(self, system: System, local_iterations: int = 5) -> None:
+        super().__init__(system)
+        self.local_iterations = whole("algo.local_iterations", local_iterations, low=1)
+
+    @override
+    def plan(self, now: Moment) -> Plan:
+        return self.wait_for_all(now, self.local_iterations)

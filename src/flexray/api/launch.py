@@ -19,6 +19,7 @@ from flexray.cluster.warm import CURRENT
 from flexray.config.compose import borrowed_hydra, compose_all, without_hydra
 from flexray.config.explain import explained
 from flexray.config.given import Given
+from flexray.config.remembered import Merged
 from flexray.config.typed import key_of, quoted, typed_value
 from flexray.core.errors import ConfigError, ParticipantError, RunFolderError
 from flexray.core.runfolder import DATA_FOLDER, LOG_FILE, ROUNDS_FILE, SUMMARY_FILE
@@ -38,11 +39,13 @@ class Among:
         swept: Keys that the sweep goes through.
         progress: The progress of the sweep.
         base_dir: Folder that relative paths start from, of a run on another machine, which is quiet; None: the current.
+        merged: What it remembers of configuration files.
     """
 
     swept: Collection[str] = ()
     progress: SweepProgress | None = None
     base_dir: Path | None = None
+    merged: Merged | None = None
 
 
 def launch(words: Sequence[str], given: Given, folder: Path, is_kept: bool = True, among: Among | None = None) -> Path:
@@ -74,7 +77,7 @@ def launch(words: Sequence[str], given: Given, folder: Path, is_kept: bool = Tru
             )
         arguments = resume.arguments if resume else [*words, f"hydra.run.dir={quoted(os.fspath(place))}"]
         with explained():
-            config = compose_all(arguments)
+            config = compose_all(arguments, among.merged if among else None)
         _make(place)
         places = block.places if block else Places()
         try:
@@ -131,7 +134,11 @@ def _run(config: DictConfig, folder: Path, given: Given, resume: Resume | None, 
         )
         summary = _summary_of(single)
     if single.interrupted:
-        how = "" if summary["time_unit"] == "seconds" else f"; flexray.read({os.fspath(folder)!r}).resume() goes on"
+        how = (
+            ""
+            if summary["time_unit"] == "seconds" and not summary.get("predicted")
+            else f"; flexray.read({os.fspath(folder)!r}).resume() goes on"
+        )
         raise KeyboardInterrupt(f"stopped after round {summary['rounds']}{how}")
 
 

@@ -1,4 +1,4 @@
-"""What a run borrows of the process that calls it, and gives back as it was."""
+"""What a run borrows of the process that calls it, beside :mod:`flexray.run.borrowed`, and its temporary folder."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import atexit
 import logging
 import os
 import shutil
-import sys
 import tempfile
-import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,29 +14,10 @@ from pathlib import Path
 
 from flexray.config.explain import one_line
 from flexray.core.errors import FlexrayError
+from flexray.run.borrowed import borrowed_process as borrowed_process
 from flexray.run.watch.terminal import RunLog
 
-ONE_AT_A_TIME = threading.RLock()
-"""Runs of one process share Hydra's and PyTorch's global state: one waits for another."""
-
-
 log = logging.getLogger("flexray")
-
-
-@contextmanager
-def borrowed_process() -> Iterator[None]:
-    """Find modules in the current folder, too, as the command does; environment and ``sys.path`` come back."""
-    with ONE_AT_A_TIME:
-        environment, path = dict(os.environ), list(sys.path)
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try:
-            yield
-        finally:
-            sys.path[:] = path
-            for key in os.environ.keys() - environment.keys():
-                del os.environ[key]
-            os.environ.update({key: text for key, text in environment.items() if os.environ.get(key) != text})
 
 
 @contextmanager

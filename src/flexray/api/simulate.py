@@ -24,7 +24,7 @@ def simulate(*overrides: str, folder: str | os.PathLike[str] | None = None, **ke
             ``algo``, ``dataset``, ``model``, ``server`` and ``optimizer`` (the last three also within ``parties``) take
             a class or a function, ``optimizer`` and ``dataset`` an instance, each with arguments as
             ``{"_target_": Wide, "width": 3}``. Keys that take a file or folder (``dataset.path``, ``dataset.files``,
-            ``speeds.path``) take the data itself: a DataFrame, or arrays by name.
+            ``speeds.path``, ``network.trace.path``) take the data itself: a DataFrame, or arrays by name.
 
     Returns:
         The run: completed, diverged, or given up after it lost processes too often.

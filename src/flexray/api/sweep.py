@@ -18,6 +18,7 @@ from flexray.api.process import TemporaryFolder
 from flexray.api.run import Run
 from flexray.api.sweeping import Planned, plan, run_here, run_side_by_side
 from flexray.cluster.warm import CURRENT
+from flexray.config.remembered import Merged
 from flexray.core.checks import whole
 from flexray.core.errors import ConfigError, DataError, ResourceError
 from flexray.core.runfolder import LOG_FILE, read_text
@@ -221,7 +222,8 @@ def sweep(
     wanted = entries(grid, seeds, keys, "" if CURRENT.get() and not side_by_side else "cluster=inline")
     home = TemporaryFolder() if folder is None else None
     place = home.path if home else Path(os.path.abspath(Path(folder or "").expanduser()))
-    planned = plan(wanted, swept, place, side_by_side, is_kept=folder is not None)
+    merged: Merged = {}
+    planned = plan(wanted, swept, place, side_by_side, folder is not None, merged)
     members = [Run(run.folder, run.entry.given.objects, True, home) for run in planned]
     ended = 0
 
@@ -238,7 +240,7 @@ def sweep(
         if side_by_side:
             run_side_by_side(planned, _pool(parallel, planned), swept, note)
         else:
-            run_here(planned, Among(swept, progress), note)
+            run_here(planned, Among(swept, progress, merged=merged), note)
     except (KeyboardInterrupt, ResourceError) as end:
         if home:
             home.outlive()

@@ -20,6 +20,7 @@ from flexray.api.process import run_log
 from flexray.cluster.warm import CURRENT, Cluster
 from flexray.config.compose import as_json, borrowed_hydra, compose_all, typed_overrides, without_hydra
 from flexray.config.explain import explained, place_of
+from flexray.config.remembered import Merged
 from flexray.config.typed import typed_value
 from flexray.core.errors import ConfigError, FlexrayError
 from flexray.core.runfolder import HYDRA_FOLDER, LOG_FILE, SUMMARY_FILE, check_files
@@ -108,7 +109,9 @@ class Outcome:
     parcel: Parcel
 
 
-def plan(entries: Sequence[Entry], swept: Sequence[str], sweep: Path, away: bool, is_kept: bool) -> list[Planned]:
+def plan(
+    entries: Sequence[Entry], swept: Sequence[str], sweep: Path, away: bool, is_kept: bool, merged: Merged
+) -> list[Planned]:
     """Compose all runs, so that a mistake is found before the first begins.
 
     Args:
@@ -117,6 +120,7 @@ def plan(entries: Sequence[Entry], swept: Sequence[str], sweep: Path, away: bool
         sweep: The sweep's folder.
         away: Whether they run in other processes, with ``cluster=inline``.
         is_kept: Whether the folder was named by the caller.
+        merged: What the runs remember of configuration files.
 
     Raises:
         flexray.core.errors.UserError: A key is wrong, or the folder holds runs that do not go on.
@@ -126,7 +130,7 @@ def plan(entries: Sequence[Entry], swept: Sequence[str], sweep: Path, away: bool
     with borrowed_hydra():
         for number, entry in enumerate(entries):
             if id(entry.given) not in composed:
-                composed[id(entry.given)] = _compose(entry, away, is_kept)
+                composed[id(entry.given)] = _compose(entry, away, is_kept, merged)
             config = copy.deepcopy(composed[id(entry.given)])
             with read_write(config.hydra), open_dict(config.hydra):
                 config.seed, config.hydra.job.num, config.hydra.sweep.dir = entry.seed, number, os.fspath(sweep)
@@ -140,13 +144,13 @@ def plan(entries: Sequence[Entry], swept: Sequence[str], sweep: Path, away: bool
     return found
 
 
-def _compose(entry: Entry, away: bool, is_kept: bool) -> DictConfig:
+def _compose(entry: Entry, away: bool, is_kept: bool, merged: Merged) -> DictConfig:
     words = entry.words
     value = typed_value(words, "resume")
     if value not in (None, AUTO) or (value == AUTO and not is_kept):
         raise ConfigError("resume: a sweep goes on with resume='auto' beside folder=...")
     with explained():
-        config = compose_all(words)
+        config = compose_all(words, merged)
     if away and config.cluster.kind != "inline":
         raise ConfigError(
             f"cluster: runs side by side have one process each; expected inline, or none, got {config.cluster.kind}"

@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from flexray.config.given import placed
 from flexray.config.overrides import check_keys, chosen_name, own_keys, prepare
+from flexray.config.remembered import Merged, remember
 from flexray.config.schema import config_folder, register
 
 if TYPE_CHECKING:
@@ -31,10 +32,17 @@ def compose(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
     return without_hydra(config), choices
 
 
-def compose_all(overrides: Sequence[str]) -> DictConfig:
-    """Return the configuration that overrides ask for, with Hydra's own part."""
+def compose_all(overrides: Sequence[str], merged: Merged | None = None) -> DictConfig:
+    """Return the configuration that overrides ask for, with Hydra's own part.
+
+    Args:
+        overrides: The overrides.
+        merged: What the runs of a sweep remember of files.
+    """
     register()
     with borrowed_hydra(), hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
+        if merged is not None:
+            remember(GlobalHydra.instance().hydra, merged)
         return hydra.compose("config", prepare(list(overrides)), return_hydra_config=True)
 
 

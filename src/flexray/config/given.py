@@ -28,7 +28,8 @@ COMPONENTS = ("algo", "dataset", "model", "server", "optimizer")
 """Keys whose value may be a class, a function or an instance, and has the arguments of one."""
 OWN_COMPONENTS = ("model", "optimizer")
 """The same below ``parties.NAME``."""
-FILES = ("dataset.path", "dataset.labels_file", "speeds.path")
+TRACES = ("speeds.path", "network.trace.path")
+FILES = ("dataset.path", "dataset.labels_file", *TRACES)
 """Keys that take a file or folder, or the data itself; so does each name below ``dataset.files``."""
 
 
@@ -121,7 +122,7 @@ def _plain(key: str, value: Any, found: Given, by_name: bool) -> Any:
 def _suffix(key: str, value: Any) -> str:
     """Return the suffix of the file that holds data: of a table (pandas, Polars, Arrow), an array, or a folder."""
     if is_table(value):
-        return ".csv" if key == "speeds.path" else ".parquet"
+        return ".csv" if key in TRACES else ".parquet"
     if isinstance(value, Mapping):
         return ""
     if hasattr(value, "__array__"):

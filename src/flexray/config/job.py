@@ -16,7 +16,9 @@ from flexray.config.by_participant import resolve
 from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import bandwidths, build_absences, labels_at, round_trips, wires
+from flexray.config.links import build_absences, check_algorithm, labels_at, wires
+from flexray.config.measured import with_measured
+from flexray.config.network import build_network, round_trips
 from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
 from flexray.config.schedule import Safety
@@ -25,6 +27,7 @@ from flexray.core.absence import Absences
 from flexray.core.checks import one_of, positive, shown, whole, yes_or_no
 from flexray.core.costs import Costs
 from flexray.core.errors import ConfigError, blame
+from flexray.core.measured import Measured
 from flexray.core.messages import SERVER
 from flexray.core.speeds import Speeds
 from flexray.data.base import Dataset, Outline, SavedModel
@@ -82,19 +85,17 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     Raises:
         flexray.core.errors.UserError: Something in the configuration or the data is wrong.
     """
-    data = _dataset(config, base_dir, saved)
-    with blame("dataset", "reading its outline"):
-        outline = check_outline(data.outline(), data, predicts=saved is not None)
+    data, outline = _dataset(config, base_dir, saved)
     names = (*outline.parties, SERVER)
     own = own_keys_of(config, names)
-    seed = whole("seed", config["seed"], low=0, high=2**63 - 1)
-    wall = schedule.build_wall(config)
+    seed, wall = whole("seed", config["seed"], low=0, high=2**63 - 1), schedule.build_wall(config)
     cluster = build_cluster(config, dataset, names, own)
     computes = build_computes(config, cluster, len(outline.parties))
     participants = build_participants(config, names, own, computes, base_dir)
+    config, measured = with_measured(config, names, base_dir)
     timeout, speeds = build_speeds(config, dataset, names, base_dir)
     recording = chosen_recording(config, names, base_dir)
-    algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall), algo, recording)
+    algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall, measured), algo, recording)
     absences = build_absences(config, outline.parties, seed, algorithm, recording.absences if recording else None)
     experiment = Experiment(
         shared=_shared(config, data, outline, participants[-1], seed, absences, saved),
@@ -105,9 +106,9 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         limits=schedule.build_limits(config, recording),
         target=schedule.build_target(config, outline),
         evaluations=schedule.build_evaluations(config),
-        time_unit=recording.time_unit if recording else "seconds" if wall else "units",
+        time_unit=recording.time_unit if recording else "seconds" if wall or measured else "units",
         wall=wall,
-        bandwidths=bandwidths(config, outline.parties),
+        network=build_network(config, outline.parties, seed, base_dir, algorithm.takes_turns),
         absences=absences,
     )
     check_limits(experiment)
@@ -118,21 +119,19 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         cluster=cluster,
         timeline_rounds=whole("timeline_rounds", config["timeline_rounds"], low=0),
         progress=config["progress"],
-        smoothness=_smoothness(config["smoothness"], names),
+        smoothness=resolve("smoothness", config["smoothness"], names, positive, ()) or None,
         safety=schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir),
         costs=build_costs(config, names, algorithm, experiment.time_unit),
     )
 
 
-def _smoothness(given: Any, names: Sequence[str]) -> tuple[float, ...] | None:
-    return None if given is None else resolve("smoothness", given, names, positive)
-
-
-def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> Dataset:
-    """Build the dataset; relative paths start from ``base_dir``."""
+def _dataset(config: Config, base_dir: Path, saved: SavedModel | None) -> tuple[Dataset, Outline]:
+    """Build the dataset, and read its outline; relative paths start from ``base_dir``."""
     node = {key: value for key, value in config["dataset"].items() if key not in BATCH_KEYS}
     dataset: Dataset = make("dataset", with_full_paths(base_dir, node), Dataset)
-    return dataset if saved is None else dataset.for_prediction(saved)
+    dataset = dataset if saved is None else dataset.for_prediction(saved)
+    with blame("dataset", "reading its outline"):
+        return dataset, check_outline(dataset.outline(), dataset, predicts=saved is not None)
 
 
 def with_full_paths(base_dir: Path, keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,6 +176,7 @@ def _shared(
         dtype=cast(Literal["float32", "float64"], dtype),
         threads=whole("party_threads", config["party_threads"], low=1, high=MOST_THREADS),
         wires=wires(config, outline.parties),
+        error_feedback=yes_or_no("network.error_feedback", config["network"]["error_feedback"]),
         labels_at=labels_at(config, outline.parties),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
@@ -186,20 +186,22 @@ def _shared(
 
 
 def _system(
-    config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds, wall: WallClock | None
-) -> System:
-    names = tuple(p.name for p in participants)
+    config: Config, participants: Sequence[ParticipantSpec], timeout: float, speeds: Speeds, wall: WallClock | None,
+    measured: Measured | None,
+) -> System:  # fmt: skip
+    names, frozen = tuple(p.name for p in participants), tuple(p.frozen for p in participants)
     system = System(
         names=names,
-        base_units=speeds.base_units,
+        base_units=measured.unit_s(frozen) if measured else speeds.base_units,
         timeout_units=timeout,
         party_comm_units=round_trips(config, names[:-1]),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),
-        frozen=tuple(p.frozen for p in participants),
+        frozen=frozen,
         least_utilization=speeds.least_utilization,
         waits_for_overrun=one_of("speeds.overrun", config["speeds"]["overrun"], OVERRUN) == "wait" and not wall,
+        measured=measured,
     )
     rates = one_of("rates", config["rates"], ("fixed", "static"))
     one_of("adaptive.first", config["adaptive"]["first"], FIRST)
@@ -211,6 +213,7 @@ def _algorithm(
 ) -> RoundAlgorithm | EventAlgorithm:
     """Return the chosen algorithm, or what repeats the rounds that a run of it recorded."""
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
+    check_algorithm(config, algorithm)
     schedule.check_turns(algorithm, config["clock"]["kind"] == schedule.WALL)
     if recording is None:
         return algorithm

@@ -1,4 +1,4 @@
-"""Links and what happens on them, from the keys ``network.*``, and parties that miss rounds, from ``absence.*``."""
+"""What happens to embeddings on links, from keys ``network.*``, and parties that miss rounds, from ``absence.*``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
 from flexray.algorithms.checked import left_out
 from flexray.config.by_participant import participant, resolve
 from flexray.core.absence import Absences, ChosenAbsences, DrawnAbsences
-from flexray.core.checks import not_negative, number, positive, shown
+from flexray.core.checks import not_negative, number, positive, shown, whole
 from flexray.core.errors import ConfigError, near_match
 from flexray.core.links import PLAIN, Wire
 from flexray.core.messages import LABELS_AT
@@ -29,22 +29,6 @@ def labels_at(config: Mapping[str, Any], parties: Sequence[str]) -> str:
     return names[participant("labels_at", given, names)]
 
 
-def round_trips(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[float, ...]:
-    """Return t_comm of every party; where one party holds the labels, its round trip to the server comes on top."""
-    units = resolve("network.t_comm", config["network"]["t_comm"], parties, not_negative)
-    holder = labels_at(config, parties)
-    top = 0.0 if holder in LABELS_AT else units[list(parties).index(holder)]
-    return tuple(own + top for own in units)
-
-
-def bandwidths(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[float, ...]:
-    """Return bytes per unit of time of every party's link; nothing if bytes take no time."""
-    given = config["network"]["bandwidth"]
-    if given is None:
-        return ()
-    return resolve("network.bandwidth", given, parties, positive, [math.inf] * len(parties))
-
-
 def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]:
     """Return what every party does to embeddings that it sends; nothing if that is nothing."""
     node = config["network"]
@@ -59,6 +43,19 @@ def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]
         for clip, noise, top_k, bits in zip(*columns, strict=True)
     )
     return () if all(wire == PLAIN for wire in found) else found
+
+
+def check_algorithm(config: Mapping[str, Any], algorithm: RoundAlgorithm | EventAlgorithm) -> None:
+    """Refuse an algorithm together with keys that would make another of it.
+
+    Raises:
+        ConfigError: It names the key and the algorithm.
+    """
+    name = type(algorithm).__name__
+    if algorithm.private_labels and config["labels_at"] == "all":
+        raise ConfigError(f"labels_at: {name} leaves the labels with one participant; expected server, got all")
+    if algorithm.error_feedback and not config["network"]["error_feedback"]:
+        raise ConfigError(f"network.error_feedback: {name} sends what changed; expected true, got false")
 
 
 def _bits(key: str, value: Any) -> float:
@@ -85,9 +82,11 @@ def build_absences(
         seed,
         resolve("absence.probability", node["probability"], parties, partial(number, low=0, below=1), [0.0] * count),
         resolve("absence.above", node["above"], parties, threshold, [math.inf] * count),
+        None if node["sample"] is None else whole("absence.sample", node["sample"], low=1, high=count),
     )
     if drawn.possible:
-        _refuse_without_rounds(config, "probability" if any(drawn.probability) else "above", algorithm)
+        given = {"probability": any(drawn.probability), "above": min(drawn.above) < 1, "sample": True}
+        _refuse_without_rounds(config, next(key for key, is_given in given.items() if is_given), algorithm)
     absences: Absences | None = drawn if drawn.possible else recorded
     if isinstance(algorithm, RoundAlgorithm) and type(algorithm).leaves_out is not RoundAlgorithm.leaves_out:
         if config["clock"]["kind"] == "wall":

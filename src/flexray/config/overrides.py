@@ -26,7 +26,15 @@ from flexray.core.errors import ConfigError, near_match
 from flexray.core.messages import SERVER
 
 FLAGS = ("-m", "--multirun", "-h", "--help", "--hydra-help", "--resolve", "-r", "--run")
-OPEN = ("parties", "cluster.resources", "cluster.labels", "cluster.labels_driver", "dataset.parties", "dataset.files")
+OPEN = (
+    "parties",
+    "network.shared",
+    "cluster.resources",
+    "cluster.labels",
+    "cluster.labels_driver",
+    "dataset.parties",
+    "dataset.files",
+)
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 NAMED = ("lr", "adaptive.A")
 """Keys by participant that files give as mappings, to which a command line may add names."""

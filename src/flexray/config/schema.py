@@ -20,27 +20,51 @@ from flexray.core.files import shipped_folder
 
 
 @dataclass
+class NetworkTraceConfig:
+    """A trace that bandwidths follow: its values multiply them; ``machines`` are those of the parties."""
+
+    path: str | None = None
+    machines: Any = None
+    advance: str = "round"
+    sample_units: float | None = None
+    at_end: str = "wrap"
+
+
+@dataclass
 class NetworkConfig:
     """Links. ``t_comm``: round-trip units; ``bandwidth``: bytes per unit, which then come on top of it.
 
-    The others change the embeddings on their way, see :class:`flexray.core.links.Wire`; each is one
-    number or one per party.
+    Seven keys, from ``latency`` to ``trace``, time messages one by one, see :mod:`flexray.core.network`; ``clip`` to
+    ``bits`` change the embeddings on their way, see :class:`flexray.core.links.Wire`. Each is one number or one per
+    party, but for ``shared`` and ``trace``. ``error_feedback``: what is sent is what changed since a sample was sent.
     """
 
     t_comm: Any = 10.0
     bandwidth: Any = None
+    latency: Any = None
+    up: Any = None
+    down: Any = None
+    shared: Any = None
+    jitter: Any = 0.0
+    loss: Any = 0.0
+    trace: NetworkTraceConfig = field(default_factory=NetworkTraceConfig)
     clip: Any = None
     noise: Any = 0.0
     top_k: Any = 1.0
     bits: Any = None
+    error_feedback: bool = False
 
 
 @dataclass
 class AbsenceConfig:
-    """Parties that miss rounds: each by chance, or while its utilization is ``above``; one number or one per party."""
+    """Parties that miss rounds: each by chance, or while its utilization is ``above``; one number or one per party.
+
+    ``sample``: how many parties are drawn into each round; null: all.
+    """
 
     probability: Any = 0.0
     above: Any = None
+    sample: int | None = None
 
 
 @dataclass
@@ -226,8 +250,12 @@ def _by_algo(value: Any, others: Mapping[str, Any], *, _root_: DictConfig) -> An
 @cache
 def shipped_classes(group: str) -> dict[str, str]:
     """Return the names of a group's choices by their classes."""
-    files = sorted((config_folder() / group).glob("*.yaml"))
-    return {str(OmegaConf.select(OmegaConf.load(file), "_target_")): file.stem for file in files}
+    files = {file.stem: OmegaConf.load(file) for file in sorted((config_folder() / group).glob("*.yaml"))}
+    targets = {
+        name: OmegaConf.select(node, f"{group}._target_") or OmegaConf.select(node, "_target_")
+        for name, node in files.items()
+    }
+    return {str(target): name for name, target in targets.items()}
 
 
 def settle(node: DictConfig) -> None:

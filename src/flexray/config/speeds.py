@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from flexray.config.by_participant import optional, participant, resolve
+from flexray.config.measured import MEASURED
 from flexray.core.checks import fraction, one_of, positive, shown
 from flexray.core.errors import ConfigError, near_match
 from flexray.core.seeds import generator
@@ -20,7 +21,7 @@ from flexray.traces.reading import read_trace, shipped_traces, trace_info
 from flexray.traces.speeds import Advance, AtEnd, TraceSpeeds
 
 DEFAULT_TIMEOUT = 20.0
-KINDS = ("paper", "uniform", "google_mean", "trace", "replay")
+KINDS = ("paper", "uniform", "google_mean", "trace", "replay", MEASURED)
 ADVANCE: tuple[Advance, ...] = ("round", "time")
 AT_END: tuple[AtEnd, ...] = ("wrap", "hold", "error")
 
@@ -50,7 +51,8 @@ def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str], 
     The choice gives every participant a base time and a utilization; ``speeds.iterations`` (per timeout),
     ``speeds.unit_time`` (units per local iteration) and ``speeds.utilization`` override it. Iterations are converted to
     unit times with the choice's own timeout, so that a longer ``timeout`` means more iterations. With ``speeds=trace``
-    utilizations that are not set come from the trace. Relative paths start from ``base_dir``.
+    utilizations that are not set come from the trace; with ``speeds=measured`` unit times come from its file, and do
+    not matter here. Relative paths start from ``base_dir``.
     """
     node, num_parties = config["speeds"], len(names) - 1
     kind = node["kind"]
@@ -86,7 +88,7 @@ def _capped(speeds: Speeds, given: Any, names: Sequence[str]) -> Speeds:
 def _choice(kind: str, dataset: str, num_parties: int) -> tuple[float, list[float], list[float]]:
     """Return timeout, base units and utilizations of a choice of ``speeds``."""
     idle = [0.0] * (num_parties + 1)
-    if kind in ("uniform", "trace", "replay"):
+    if kind in ("uniform", "trace", "replay", MEASURED):
         return DEFAULT_TIMEOUT, [1.0] * (num_parties + 1), idle
     if kind == "google_mean":
         return DEFAULT_TIMEOUT, [1.0] * (num_parties + 1), list(google_means(num_parties))
@@ -104,7 +106,7 @@ def _trace_speeds(
 
     Machines that are not named are drawn with the seed.
     """
-    path = _path(node["path"], base_dir)
+    path = trace_path("speeds.path", node["path"], base_dir)
     advance = one_of("speeds.advance", node["advance"], ADVANCE)
     at_end = one_of("speeds.at_end", node["at_end"], AT_END)
     if advance == "time" and node["sample_units"] is None:
@@ -112,7 +114,7 @@ def _trace_speeds(
     constant = _constant(node["utilization"], names)
     _refuse_both(node["machines"], constant, names)
     known = trace_info(path).machines
-    machines = _machines(node["machines"], known, names, seed, str(node["path"]))
+    machines = chosen_machines("speeds", node["machines"], known, names, seed, str(node["path"]))
     trace = read_trace(path, machines)
     cpu_kt = np.array(trace.cpu_mt)
     for k, value in constant.items():
@@ -122,32 +124,41 @@ def _trace_speeds(
     return TraceSpeeds(base, cpu_kt, str(node["path"]), advance, units, at_end, trace.synthetic, runs_as)
 
 
-def _path(given: Any, base_dir: Path) -> str:
+def trace_path(key: str, given: Any, base_dir: Path) -> str:
+    """Return the file of a trace, or the bare name of one that comes with flexray."""
     if not isinstance(given, str) or not given:
-        raise ConfigError(
-            f"speeds.path: expected a trace file or one of {', '.join(shipped_traces())}, got {shown(given)}"
-        )
+        raise ConfigError(f"{key}: expected a trace file or one of {', '.join(shipped_traces())}, got {shown(given)}")
     return given if given in shipped_traces() else os.fspath(base_dir / Path(given).expanduser())
 
 
-def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int, source: str) -> list[str]:
+def chosen_machines(
+    key: str, given: Any, known: Sequence[str], names: Sequence[str], seed: int, source: str
+) -> list[str]:
     """Return a machine for every participant: the named ones, and for the others different ones drawn with the seed.
 
     If every participant has a machine of its own name, it gets that one, unless other machines are named.
+
+    Args:
+        key: Begins the keys of the trace: ``speeds`` or ``network.trace``.
+        given: What the user gave as ``machines``.
+        known: The machines of the trace.
+        names: The participants.
+        seed: The run's seed.
+        source: The trace's name, for messages.
     """
     named: dict[int, str] = {}
     same_names = dict(enumerate(names))
     if isinstance(given, Mapping):
-        named = {participant("speeds.machines", who, names): str(machine) for who, machine in given.items()}
+        named = {participant(f"{key}.machines", who, names): str(machine) for who, machine in given.items()}
     elif isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != len(names):
             raise ConfigError(
-                f"speeds.machines: expected {len(names)} machines ({', '.join(names)}), got {len(given)} of them"
+                f"{key}.machines: expected {len(names)} machines ({', '.join(names)}), got {len(given)} of them"
             )
         named = same_names if sorted(map(str, given)) == sorted(names) else dict(enumerate(map(str, given)))
     elif given is not None:
         raise ConfigError(
-            f"speeds.machines: expected a list of machines or a mapping by participant, got {shown(given)}"
+            f"{key}.machines: expected a list of machines or a mapping by participant, got {shown(given)}"
         )
     elif set(names) <= set(known):
         named = same_names
@@ -155,10 +166,11 @@ def _machines(given: Any, known: Sequence[str], names: Sequence[str], seed: int,
     wanted = len(names) - len(named)
     if wanted > len(others):
         raise ConfigError(
-            f"speeds.path: {source} has {len(known)} machines, and {len(names)} participants"
+            f"{key}.path: {source} has {len(known)} machines, and {len(names)} participants"
             f" ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}) need one each"
         )
-    drawn = iter(generator(seed, "machines").permutation(len(others))[:wanted])
+    stream = ("machines",) if key == "speeds" else ("machines", key)
+    drawn = iter(generator(seed, *stream).permutation(len(others))[:wanted])
     return [named[k] if k in named else others[next(drawn)] for k in range(len(names))]
 
 

@@ -20,13 +20,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from typing_extensions import override
 
-from flexray.core.seeds import derive
-
-DRAWS = 2.0**63
-"""The number of seeds that :func:`flexray.core.seeds.derive` returns."""
+from flexray.core.seeds import uniform
 
 
 class Absences(ABC):
@@ -49,36 +47,52 @@ class Absences(ABC):
 
 @dataclass(frozen=True)
 class DrawnAbsences(Absences):
-    """A party misses a round by chance, or because it is too busy.
+    """A party misses a round by chance, because it is too busy, or because others were drawn into it.
 
     Chance is the number in [0, 1) that ``(seed, "absence", round, party)`` names: it is the same under every placement
-    of the parties and after ``resume``, and a party that misses a round at one probability misses it at any higher.
+    of the parties and after ``resume``, and a party that misses a round at one probability misses it at any higher. A
+    sample has the parties with the smallest numbers of ``(seed, "sample", round, party)``, so that a larger one has
+    those of a smaller.
 
     Args:
         seed: The run's seed.
         probability: Of every party, in [0, 1).
         above: Utilization of every party above which it misses the round; infinite: never.
+        sample: How many parties are drawn into each round, before any misses it for another reason; None: all.
     """
 
     seed: int
     probability: tuple[float, ...]
     above: tuple[float, ...]
+    sample: int | None = None
 
     @property
     @override
     def possible(self) -> frozenset[int]:
-        return frozenset(k for k, p in enumerate(self.probability) if p > 0 or self.above[k] < 1)
+        sampled = self.sample is not None and self.sample < len(self.probability)
+        return frozenset(k for k, p in enumerate(self.probability) if sampled or p > 0 or self.above[k] < 1)
 
     @override
     def of(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
-        return frozenset(
-            k
-            for k in self.possible
-            if utilization[k] > self.above[k] or self._draw(round_index, k) < self.probability[k]
-        )
+        return _missing(self, round_index, tuple(utilization))
 
-    def _draw(self, round_index: int, party: int) -> float:
-        return derive(self.seed, "absence", round_index, party + 1) / DRAWS
+    def draw(self, what: str, round_index: int, party: int) -> float:
+        """Return the number in [0, 1) that decides on a party in a round."""
+        return uniform(self.seed, what, round_index, party + 1)
+
+
+@lru_cache(maxsize=2)
+def _missing(absences: DrawnAbsences, round_index: int, utilization: tuple[float, ...]) -> frozenset[int]:
+    """Return the parties that miss a round, which is asked for when it is planned and when the one before is."""
+    parties, draw = range(len(absences.probability)), absences.draw
+    missing = {
+        k
+        for k in absences.possible
+        if utilization[k] > absences.above[k] or draw("absence", round_index, k) < absences.probability[k]
+    }
+    if absences.sample is not None:
+        missing.update(sorted(parties, key=lambda k: draw("sample", round_index, k))[absences.sample :])
+    return frozenset(missing)
 
 
 @dataclass(frozen=True)

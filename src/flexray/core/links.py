@@ -11,7 +11,6 @@ Shapes: b = samples, o = embedding width.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,19 +86,3 @@ def _quantized(values: FloatArray, bits: int) -> FloatArray:
     step = (float(high) - float(low)) / (2**bits - 1)
     levels: FloatArray = (low + np.rint((values - low) / step) * step).astype(values.dtype)
     return levels
-
-
-def link_units(
-    latency_units: Sequence[float], bytes_per_unit: Sequence[float], round_bytes: Sequence[int]
-) -> tuple[float, ...]:
-    """Return t_comm of every party: its latency plus the bytes of a round over its bandwidth.
-
-    Args:
-        latency_units: The round trip of a message of no length, per party.
-        bytes_per_unit: Bandwidth in bytes per unit of time, per party; infinite where bytes cost nothing.
-        round_bytes: Bytes that travel in a round (VAFL: in a turn), both directions, per party.
-    """
-    return tuple(
-        latency + sent / bandwidth
-        for latency, bandwidth, sent in zip(latency_units, bytes_per_unit, round_bytes, strict=True)
-    )

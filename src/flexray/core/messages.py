@@ -163,9 +163,7 @@ class Started:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """One global round (VAFL: one event), as a row of ``rounds.csv``.
-
-    Lists hold the parties 1..K, then the server.
+    """One global round (VAFL: one event), as a row of ``rounds.csv``; lists hold the parties 1..K, then the server.
 
     Args:
         round: 1-based number.
@@ -186,6 +184,7 @@ class RoundRecord:
         absent: The parties (0-based) that missed the round; None where no party ever does.
         server_units: VAFL: how long the server's step took, at the end of the turn.
         waited_units: VAFL: how long the party waited for slower ones, between its turn before and this one.
+        party_comm_units: How long each party's messages took; None where a round's are not timed one by one.
     """
 
     round: int
@@ -206,6 +205,7 @@ class RoundRecord:
     absent: tuple[int, ...] | None = None
     server_units: float = 0.0
     waited_units: float = 0.0
+    party_comm_units: tuple[float, ...] | None = None
 
     @property
     def present(self) -> tuple[int, ...]:

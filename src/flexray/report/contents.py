@@ -86,7 +86,8 @@ def _warnings(runs: Sequence[Run]) -> Iterator[str]:
         elif run.status == UNFINISHED:
             yield f"run {run.name}: still running, killed or crashed: {run.length:,} rounds so far; not counted"
         elif run.status in STOPPED:
-            more = "" if run.time_unit == "seconds" else "; it can be resumed"  # seconds do not come again
+            passed = run.time_unit == "seconds" and not run.summary.get("predicted")  # they do not come again
+            more = "" if passed else "; it can be resumed"
             yield f"run {run.name}: {STOPPED[run.status]} after {run.length:,} rounds{more}; not counted"
     yield from _mixed_versions(runs)
 

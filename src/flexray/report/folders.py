@@ -132,13 +132,14 @@ def chosen_and_typed(choices: Mapping[Any, Any], task: Iterable[Any]) -> dict[st
 def _planned(run: Run) -> dict[str, Any]:
     """Return a summary of a run that has none yet."""
     known = run.evals.metrics if run.evals else {}
+    chosen = (run.choices.get("clock"), run.choices.get("speeds"))
     usual = next((metric for metric in ("test_top1", "test_mae") if metric in known), "?")
     return {
         "algo": _name(run, "algo"),
         "dataset": _name(run, "dataset"),
         "seed": run.config.get("seed", "?"),
         "target": run.config.get("target"),
-        "time_unit": "seconds" if run.choices.get("clock") == "wall" else "units",
+        "time_unit": "seconds" if "wall" in chosen or "measured" in chosen else "units",
         "metric": run.config.get("target_metric") or usual,
     }
 

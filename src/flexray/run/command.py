@@ -9,6 +9,7 @@ import hydra
 
 from flexray.config.explain import HYDRA_ERRORS, explain, one_line
 from flexray.config.overrides import prepare
+from flexray.config.remembered import remembering
 from flexray.config.schema import config_folder, register
 from flexray.config.typed import typed_value
 from flexray.core.errors import UserError
@@ -39,7 +40,8 @@ def run_command(arguments: list[str]) -> int:
         elif resume := find_resume(value, arguments):
             arguments, session = resume.arguments, Session(resume.arguments, resume)
         sys.argv = [saved[0], *prepare(arguments)]
-        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(session.run_job)()
+        with remembering():
+            hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(session.run_job)()
     except UserError as error:
         _print_error(str(error))
         return error.exit_status

@@ -25,25 +25,32 @@ STOPPED = ("interrupted", "failed")
 Config = Mapping[str, Any]
 TYPED_AGAIN = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
 
+WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl")
+
 log = logging.getLogger("flexray")
 
 
 def introduce(job: Job) -> None:
     """Warn of data and speeds that are made up; unless without progress, name algorithm, data and parties."""
-    from flexray.traces.speeds import TraceSpeeds
+    from flexray.traces.speeds import Samples, TraceSpeeds
 
-    outline, speeds = job.experiment.shared.outline, job.experiment.speeds
+    x = job.experiment
+    outline = x.shared.outline
+    traced = [(x.speeds, "machines"), (x.network.scale if x.network else None, "links")]
+    traces = [(trace, what) for trace, what in traced if isinstance(trace, TraceSpeeds | Samples)]
     if outline.source == "synthetic":
         log.warning("the data is SYNTHETIC: no figure of this run says anything about real data")
-    if isinstance(speeds, TraceSpeeds) and speeds.synthetic:
-        log.warning("the trace %s is SYNTHETIC: generated, not measured", speeds.source)
+    for trace, _ in traces:
+        if trace.synthetic:
+            log.warning("the trace %s is SYNTHETIC: generated, not measured", trace.source)
     if job.progress:
         many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
         what = f"{job.algo} on {job.dataset} ({outline.source})"
         log.info("%s: %s %s; cluster=%s", what, many, _first(6, outline.parties), job.cluster.kind)
-        if isinstance(speeds, TraceSpeeds) and speeds.machines:
-            runs_as = [f"{name} as {machine}" for name, machine in speeds.machines.items()]
-            log.info("machines of %s: %s", speeds.source, _first(8, runs_as))
+        for trace, things in traces:
+            if trace.machines:
+                runs_as = [f"{name} as {machine}" for name, machine in trace.machines.items()]
+                log.info("%s of %s: %s", things, trace.source, _first(8, runs_as))
 
 
 def _first(count: int, names: Sequence[str]) -> str:
@@ -67,7 +74,7 @@ def say_job_stopped(summary: dict[str, Any], folder: Path, job: str, sweeping: b
     """Say that a run was stopped and, unless it is one of a sweep, how it goes on."""
     if summary["status"] not in STOPPED:
         return
-    wall = summary["time_unit"] == "seconds"
+    wall = summary["time_unit"] == "seconds" and not summary.get("predicted")
     how = "; a run on clock=wall cannot be resumed" if wall else f"; go on with: {how_to_go_on(folder)}"
     log.warning("%s%s%s", job, summary["status"], "" if sweeping else how)
 
@@ -158,8 +165,8 @@ def _base_rates(config: Config, algo: str) -> str | None:
 
 def _timeout(config: Config, algo: str) -> str | None:
     misses = config["absence"]["probability"] or config["absence"]["above"] is not None
-    reads = config["rates"] == "static" or (algo == "pbcd" and misses)  # a round without anybody lasts that long
-    return f"algo={algo}" if algo in ("vafl", "pbcd") and not reads else None
+    reads = config["rates"] == "static" or (algo != "vafl" and misses)  # a round without anybody lasts that long
+    return f"algo={algo}" if algo in WITHOUT_TIMEOUT and not reads else None
 
 
 def _price(config: Config, algo: str) -> str | None:
@@ -169,6 +176,12 @@ def _price(config: Config, algo: str) -> str | None:
 def _factor(config: Config, algo: str) -> str | None:
     own = any(isinstance(node, Mapping) and "lr_decay" in node for node in config["parties"].values())
     return None if own or config["lr_decay"]["milestones"] else "lr_decay.milestones=[]"
+
+
+def _lossless(config: Config, algo: str) -> str | None:
+    links = config["network"]
+    plain = links["top_k"] == 1 and not any(links[key] for key in ("bits", "clip", "noise"))
+    return "network.top_k=1" if plain else None
 
 
 def _sample_units(config: Config, algo: str) -> str | None:
@@ -201,11 +214,13 @@ RULES = (
     Rule(("timeout",), _timeout),
     Rule(("lr_decay.factor",), _factor),
     Rule(("costs.seconds_per_unit",), _price, "costs.price_per_hour"),
+    Rule(("network.error_feedback",), _lossless, "network.top_k or network.bits"),
     Rule(
         ("speeds.path", "speeds.machines", "speeds.advance", "speeds.sample_units", "speeds.at_end"),
         _kind("speeds", "paper", "uniform", "google_mean"),
         "speeds=trace",
     ),
+    Rule(("speeds.machines", "speeds.advance", "speeds.sample_units", "speeds.at_end"), _kind("speeds", "measured")),
     Rule(("speeds.sample_units",), _sample_units, "speeds.advance=time"),
     Rule(("logger.project",), _kind("logger", "none", "tensorboard"), "logger=mlflow or wandb"),
     Rule(("logger.uri",), _kind("logger", "none", "tensorboard", "wandb"), "logger=mlflow"),

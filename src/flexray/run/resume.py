@@ -40,7 +40,10 @@ FREE = (
     "checkpoint.recover_every",
 )  # fmt: skip
 """Keys that may change, as no number until now depends on them."""
-SINCE = {"stack": "exact", "learn": True}
+SINCE = {
+    "stack": "exact", "learn": True, "network.jitter": 0.0, "network.loss": 0.0, "network.trace.advance": "round",
+    "network.trace.at_end": "wrap", "network.error_feedback": False, "absence.sample": None,
+}  # fmt: skip
 """Keys that records of older versions lack, and what they would have said, unless that is null."""
 AUTO = "auto"
 ALIKE = ("progress", "resume", "trust")
@@ -162,7 +165,7 @@ def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str]) -> list[str]:
     """Return the keys that differ, except those that are ``free`` to change."""
-    old, new = {**SINCE, **dict(leaves(before))}, dict(leaves(now))
+    old, new = ({**SINCE, **dict(leaves(config))} for config in (before, now))
     differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return [key for key in differing if not is_under(key, free)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,10 @@ class Session:
     @property
     def _is_copy(self) -> bool:
         return self._mailbox is not None and self._mailbox.is_copy
+
+    @cached_property
+    def _swept(self) -> list[str]:
+        return swept_keys(self._arguments)
 
     def run_job(self, cfg: DictConfig) -> None:
         """Run one job; report its failure at once and let the next one go on."""
@@ -160,9 +165,7 @@ class Session:
             log.info("%scompleted before, in %s", self._job, asked.folder)
             return summary
         base_dir = self._resume.base_dir if self._resume else asked.cwd
-        swept = (
-            [*swept_keys(self._arguments), *(["cluster.address"] if self._is_away else [])] if self._sweeping else ()
-        )
+        swept = [*self._swept, *(["cluster.address"] if self._is_away else [])] if self._sweeping else ()
         single = SingleRun(
             asked, self._places, base_dir, self._resume is not None, swept, self._is_copy, self._progress
         )

@@ -54,13 +54,14 @@ class Trace:
     source: str
 
 
-def read_trace(path: str | Path, machines: Sequence[str] | None = None) -> Trace:
+def read_trace(path: str | Path, machines: Sequence[str] | None = None, factors: bool = False) -> Trace:
     """Read and check the named machines of a trace, or all of them.
 
     Args:
         path: A file (``.parquet``, ``.csv`` in the forms ``wide`` or ``long``, ``.npy`` of machines x time), or the
             bare name of a trace that comes with flexray, such as ``synthetic64``.
         machines: Names, in the order wanted; a name may occur twice.
+        factors: Its values are numbers above 0 that something is multiplied by; else utilizations.
 
     Raises:
         DataError: The file or a machine does not exist, or a value cannot be used as it is.
@@ -78,7 +79,7 @@ def read_trace(path: str | Path, machines: Sequence[str] | None = None) -> Trace
     grid: tuple[int, float] | None = None
     for name, rows in file.rows(dict.fromkeys(names)):
         grid = _check_times(file, name, rows, grid)
-        _check_values(file, name, rows)
+        (_check_factors if factors else _check_values)(file, name, rows)
         lines[name] = rows.cpu_t
     cpu_mt = np.stack([lines[name] for name in names])
     cpu_mt.setflags(write=False)
@@ -165,6 +166,13 @@ def _check_values(file: TraceFile, name: str, rows: Rows) -> None:
             raise _fault(file, name, rows, t, f"{value}; expected a fraction from 0 to 1{hint}")
     if not cpu_t.any():
         raise _fault(file, name, rows, 0, "all its utilizations are 0; leave it out")
+
+
+def _check_factors(file: TraceFile, name: str, rows: Rows) -> None:
+    bad_t = ~np.isfinite(rows.cpu_t) | (rows.cpu_t <= 0)
+    if bad_t.any():
+        t = int(np.flatnonzero(bad_t)[0])
+        raise _fault(file, name, rows, t, f"factor {rows.cpu_t[t]:g}; expected a number above 0")
 
 
 def _fault(file: TraceFile, name: str, rows: Rows, t: int, what: str) -> DataError:

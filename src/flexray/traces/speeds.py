@@ -1,5 +1,7 @@
 """Speeds that follow a trace: each participant is throttled like one machine of it (docs/algorithms.md, Speeds).
 
+Bandwidths follow one in the same way (docs/algorithms.md, Links).
+
 Shapes: k = participants, the parties 1..K and then the server; t = samples.
 """
 
@@ -18,6 +20,52 @@ from flexray.core.speeds import Speeds
 
 Advance = Literal["round", "time"]
 AtEnd = Literal["wrap", "hold", "error"]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Numbers read from a trace, by round or by time; the arguments are those of :class:`TraceSpeeds`.
+
+    Args:
+        values_kt: One row per participant.
+        source: The trace's name, for messages.
+        advance: What a sample lasts: a round, or ``sample_units``.
+        sample_units: Units that one sample lasts, for ``time``.
+        at_end: What comes after the last sample.
+        key: Begins the keys of the trace, for messages.
+        synthetic: Whether the trace was generated.
+        machines: The machine of each participant.
+    """
+
+    values_kt: npt.NDArray[np.float64]
+    source: str
+    advance: Advance = "round"
+    sample_units: float = 1.0
+    at_end: AtEnd = "wrap"
+    key: str = "speeds"
+    synthetic: bool = False
+    machines: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, round_index: int, sim_time: float) -> tuple[float, ...]:
+        """Return the numbers that hold for the round (VAFL: the turn) that starts at ``sim_time``.
+
+        Raises:
+            ConfigError: The trace has ended, and that is an error.
+        """
+        exact = sim_time / self.sample_units
+        sample = round_index if self.advance == "round" else int(exact + 1e-9 * max(1.0, exact))
+        return tuple(self.values_kt[:, self._place(sample)].tolist())
+
+    def _place(self, sample: int) -> int:
+        length = int(self.values_kt.shape[1])
+        if sample < length:
+            return sample
+        if self.at_end == "error":
+            raise ConfigError(
+                f"{self.key}.at_end: the trace {self.source} has {length} samples, and sample {sample + 1} is asked"
+                " for; expected a shorter run, or at_end=wrap or hold"
+            )
+        return sample % length if self.at_end == "wrap" else length - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,17 +114,4 @@ class TraceSpeeds(Speeds):
 
     @override
     def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:
-        exact = sim_time / self.sample_units
-        sample = round_index if self.advance == "round" else int(exact + 1e-9 * max(1.0, exact))
-        return tuple(self.cpu_kt[:, self._place(sample)].tolist())
-
-    def _place(self, sample: int) -> int:
-        length = int(self.cpu_kt.shape[1])
-        if sample < length:
-            return sample
-        if self.at_end == "error":
-            raise ConfigError(
-                f"speeds.at_end: the trace {self.source} has {length} samples, and sample {sample + 1} is asked for;"
-                " expected a shorter run, or at_end=wrap or hold"
-            )
-        return sample % length if self.at_end == "wrap" else length - 1
+        return Samples(self.cpu_kt, self.source, self.advance, self.sample_units, self.at_end)(round_index, sim_time)

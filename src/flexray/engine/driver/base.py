@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from typing import Any, cast
 
@@ -18,7 +18,6 @@ from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.core.clock import Stopwatch
 from flexray.core.columns import rows
 from flexray.core.conforming import as_it_was_saved
-from flexray.core.links import link_units
 from flexray.core.messages import (
     SERVER,
     Ended,
@@ -32,11 +31,13 @@ from flexray.core.messages import (
     Started,
     Status,
 )
+from flexray.core.network import Network
 from flexray.data.base import Split
 from flexray.engine.driver.divergence import Watch
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.labels import Labels
 from flexray.engine.driver.limits import check_max_time
+from flexray.engine.driver.records import Pending, sent_again
 from flexray.engine.driver.seam import Placement, Runtime, T, remote
 from flexray.engine.driver.snapshots import Saves, check_state, pack
 from flexray.engine.parties.group import PartyGroup
@@ -45,14 +46,6 @@ from flexray.engine.parties.state import Codec
 from flexray.engine.parties.untrained import classes_of
 
 CODEC = Codec((Plan, Report, Stopwatch))
-
-
-@dataclass(frozen=True)
-class Pending:
-    """A submitted round, evaluation or snapshot, before its results are read."""
-
-    record: Any
-    promises: tuple[Any, ...]
 
 
 class Driver(ABC):
@@ -138,27 +131,29 @@ class Driver(ABC):
         server = create(place.server_host, self._classes[1], shared, widths)
         made = [*self._everywhere(lambda group: group.connect(widths)), server, *self._labels.create(shared)]
         stacked = self._runtime.get(made)[: len(groups)]
-        if x.bandwidths:
-            self._connect_links(x.bandwidths, widths)
-            check_max_time(replace(x, algorithm=self._algorithm))
+        if x.network is not None:
+            self._connect_links(x.network, widths)
         return sum(stacked)
 
-    def _connect_links(self, bandwidths: tuple[float, ...], widths: tuple[int, ...]) -> None:
-        """Add to every party's t_comm what the bytes of a whole batch take."""
-        shared, system = self._x.shared, self._algorithm.system
+    def _connect_links(self, network: Network, widths: tuple[int, ...]) -> Network:
+        """Return the links with the messages of a whole batch; add what these take to every party's t_comm."""
         head = self._runtime.get([self._server.start()])[0]
-        size, itemsize = shared.batch_size, head.state_v.itemsize
-        up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
-        gets_phi = not self._algorithm.takes_turns and shared.labels_at == "all"
-        down = [head.state_v.nbytes + sum(up) if gets_phi else size * width * itemsize for width in widths]
-        total = [a + b for a, b in zip(up, down, strict=True)]
-        top = self._labels.link_units(bandwidths, itemsize)
-        units = tuple(units + top for units in link_units(system.party_comm_units, bandwidths, total))
-        self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=units))
+        network = network.carrying(*self._x.message_bytes(widths, head.state_v))
+        network = self._labels.carried(network, head.state_v.itemsize)
+        system = replace(self._algorithm.system, party_comm_units=network.usual_units)
+        self._algorithm = self._algorithm.for_system(system)
+        self._x = replace(self._x, network=network)
+        check_max_time(replace(self._x, algorithm=self._algorithm))
+        return network
 
     def _everywhere(self, call: Callable[[PartyGroup], T]) -> list[T]:
         """Start a call in every group; return the promises."""
         return [call(group) for group in self._groups]
+
+    def _keep_first(self) -> None:
+        """Have parties store their first embeddings of all training samples, if any may have to."""
+        if self._x.absences is not None or self._x.shared.error_feedback:
+            self._runtime.get(self._everywhere(lambda group: group.keep_first()))
 
     def _at_server(self, call: Callable[[Server], T]) -> list[T]:
         """Start a call at the server; return its promise, alone."""
@@ -182,7 +177,8 @@ class Driver(ABC):
                 self._watch.losses(record.round, (value for key, value in metrics.items() if key.endswith("_loss")))
                 yield replace(record, metrics=metrics)
             else:
-                yield self._complete(record, values)
+                record = self._complete(record, values)
+                yield record if pending.sends is None else sent_again(record, pending.sends)
 
     def _read_all(self, done: int, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         """Save and evaluate at the very end, if that was not done, and read what is left."""

@@ -12,15 +12,20 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from flexray.algorithms.base import EventAlgorithm, Moment, Plan
+from flexray.algorithms.base import EventAlgorithm, Plan
 from flexray.algorithms.checked import plan_turn
 from flexray.core.clock import EventQueue, Stopwatch
 from flexray.core.messages import EvalRecord, Order, Report, RoundRecord, Snapshot, Turn
-from flexray.engine.driver.base import CODEC, Driver, Pending
+from flexray.core.network import Network
+from flexray.engine.driver.base import CODEC, Driver
 from flexray.engine.driver.experiment import Experiment
-from flexray.engine.driver.records import completed, new_record
+from flexray.engine.driver.records import Pending, completed, new_record
 from flexray.engine.driver.seam import Placement, Runtime
+from flexray.engine.driver.transfers import SavedTurn, Transfers
 from flexray.engine.parties.group import PartyGroup
+
+TOGETHER = 1e-12
+"""Times that differ by less than this share differ by rounding alone."""
 
 
 class EventDriver(Driver):
@@ -41,11 +46,17 @@ class EventDriver(Driver):
         self._idle = set(range(len(experiment.parties)))
         self._waited = [0.0] * len(experiment.parties)
         self._queue: EventQueue[tuple[int, float, Plan, tuple[float, ...]]] = EventQueue()
+        self._transfers: Transfers | None = None
         self._place = {k: place for group in placement.groups for place, k in enumerate(group)}
         self._host = {k: g for g, group in enumerate(placement.groups) for k in group}
 
     def _turns_per_batch(self) -> int:
         return len(self._x.parties)
+
+    def _connect_links(self, network: Network, widths: tuple[int, ...]) -> Network:
+        network = super()._connect_links(network, widths)
+        self._transfers = Transfers(network) if network.shared else None
+        return network
 
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         done, parties = self._done, range(len(self._x.parties))
@@ -57,6 +68,7 @@ class EventDriver(Driver):
             turns = [self._first_turn(party) for party in parties]
             self._begin_turns()
         while done != limit and not self._stopping:
+            self._settle()
             arrival, (party, start, plan, utilization) = self._queue.next
             served = self._served(arrival, plan)
             if not self._fits(served.now):
@@ -81,6 +93,21 @@ class EventDriver(Driver):
             yield from self._read(self._lookahead_after(evaluated))
         yield from self._read_all(done, limit)
 
+    def _settle(self) -> None:
+        """Queue the turns on shared links that arrive first, when it is known that no later one slows them down."""
+        transfers = self._transfers
+        while transfers is not None and transfers.parties:
+            if len(self._queue) and transfers.next > self._queue.next[0] * (1 + TOGETHER):
+                return
+            for turn in transfers.step():
+                self._watches[turn.party].move_to(transfers.now)
+                self._push(turn.party, transfers.now, turn.start, turn.plan, turn.utilization)
+
+    def _push(self, party: int, arrival: float, start: float, plan: Plan, utilization: tuple[float, ...]) -> None:
+        """Schedule the arrival of a party's turn."""
+        priority = self._algorithm.priority(party, self._turn[party])
+        self._queue.push(arrival, priority, (party, start, plan, utilization))
+
     def _served(self, arrival: float, plan: Plan) -> Stopwatch:
         """Return the server's time after a turn: it takes its step once the message is there and it is free."""
         watch = copy(self._serving)
@@ -95,18 +122,23 @@ class EventDriver(Driver):
         state = {"turn": self._turn, "watches": self._watches, "queue": queue, "serving": self._serving}
         if self._algorithm.max_ahead is not None:
             state["waited"] = self._waited
+        if self._transfers is not None:
+            state["transfers"] = self._transfers.save()
         return {**super()._state(), **{key: CODEC.encode(value, {}) for key, value in state.items()}}
 
     def _kinds(self) -> dict[str, Any]:
         event = tuple[int, float, Plan, tuple[float, ...]]
         queue = tuple[list[tuple[float, float, int, float, event]], int]
-        own = {"turn": list[int], "watches": list[Stopwatch], "queue": queue, "serving": Stopwatch}
-        waits = {} if self._algorithm.max_ahead is None else {"waited": list[float]}
-        return {**super()._kinds(), **own, **waits}
+        kinds = {"turn": list[int], "watches": list[Stopwatch], "queue": queue, "serving": Stopwatch}
+        if self._algorithm.max_ahead is not None:
+            kinds["waited"] = list[float]
+        if self._transfers is not None:
+            kinds["transfers"] = tuple[float, list[SavedTurn]]
+        return {**super()._kinds(), **kinds}
 
     def _take_over(self, state: dict[str, Any]) -> None:
-        waiting = sorted(entry[-1][0] for entry in state["queue"][0])
-        plans = [entry[-1][2] for entry in state["queue"][0]]
+        turns = [entry[-1] for entry in state["queue"][0]] + state.get("transfers", (0.0, []))[1]
+        waiting, plans = sorted(turn[0] for turn in turns), [turn[2] for turn in turns]
         begun = self._may_begin(range(len(self._turn)), state["turn"])
         if waiting != begun or len(state["watches"]) != len(self._turn):
             raise ValueError(f"queue: expected a turn of each of {len(begun)} parties, got those of {waiting}")
@@ -115,6 +147,8 @@ class EventDriver(Driver):
         self._turn, self._watches, self._serving = state["turn"], state["watches"], state["serving"]
         self._queue = EventQueue(*state["queue"])
         self._idle, self._waited = self._idle.difference(begun), state.get("waited", self._waited)
+        if self._transfers is not None:
+            self._transfers.load(state["transfers"], self._turn)
 
     def _may_begin(self, parties: Iterable[int], turns: Sequence[int]) -> list[int]:
         """Return those of ``parties``, in order, that are not so far ahead of the slowest that they have to wait."""
@@ -136,14 +170,17 @@ class EventDriver(Driver):
         if self._waited[party]:
             watch.move_to(self._clock.now)
         start = watch.now
-        now = Moment(self._turn[party], start, self._x.speeds.utilization(self._turn[party], start))
+        now = self._x.turn(party, self._turn[party], start)
         plan = plan_turn(self._algorithm, party, self._x.names[party], now)
-        priority = self._algorithm.priority(party, self._turn[party])
-        self._watches[party] = arrival = plan.end(watch)
-        self._queue.push(arrival.now, priority, (party, start, plan, now.utilization))
+        if self._transfers is not None and plan.end_units is None:
+            self._transfers.begin(party, self._turn[party], start, plan, now.utilization)
+        else:
+            self._watches[party] = arrival = plan.end(watch)
+            self._push(party, arrival.now, start, plan, now.utilization)
 
     def _fill_table(self) -> list[None]:
         """Start sending all embeddings of the training samples to the server."""
+        self._keep_first()
         embeddings = [group.embed_split("train", "train") for group in self._groups]
         return self._at_server(lambda server: server.fill(*embeddings))
 
@@ -159,7 +196,7 @@ class EventDriver(Driver):
         self._turn[party] += 1
         answer, judged = self._labels.answer(record.round - 1, party, turn, orders[-1], own)
         followed = self._group_of(party).follow(self._place[party], turn, orders[party], answer)
-        self._pending.append(Pending(record, (answer, followed, *judged)))
+        self._pending.append(Pending(record, (answer, followed, *judged), self._x.sends(turn, party)))
         return followed
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
+from flexray.algorithms.base import EventAlgorithm, Moment, RoundAlgorithm
 from flexray.core.absence import Absences
+from flexray.core.messages import FloatArray
+from flexray.core.network import WAYS, Network
 from flexray.core.scores import meets
 from flexray.core.speeds import Speeds
 from flexray.engine.parties.spec import ParticipantSpec, Shared
@@ -107,9 +109,11 @@ class WallClock:
 
     Args:
         static_rates: Set static learning rates once the seconds of local iterations are known.
+        calibrates_s: Run nothing, but measure for about so many seconds what a run takes; None: run.
     """
 
     static_rates: bool = False
+    calibrates_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,8 @@ class Experiment:
         evaluations: When the model is evaluated, and on which samples.
         time_unit: Unit of simulated time.
         wall: Count real seconds; None: the virtual clock.
-        bandwidths: Bytes per unit of time of every party's link; empty: bytes take no time.
+        network: Links on which bytes take time, or messages are timed one by one; None: all that there is to know of
+            them is the algorithm's t_comm.
         absences: The parties that miss each round; None: nobody ever does.
     """
 
@@ -141,7 +146,7 @@ class Experiment:
     evaluations: Evaluations = Evaluations()
     time_unit: str = "units"
     wall: WallClock | None = None
-    bandwidths: tuple[float, ...] = ()
+    network: Network | None = None
     absences: Absences | None = None
 
     @property
@@ -153,6 +158,46 @@ class Experiment:
     def bounds_turns(self) -> bool:
         """Whether parties wait for slower ones between their turns."""
         return isinstance(self.algorithm, EventAlgorithm) and self.algorithm.max_ahead is not None
+
+    def moment(self, index: int, sim_time: float, everybody: bool = False) -> Moment:
+        """Return what is known when a round (0-based) starts; ``everybody``: as if nobody were absent."""
+        utilization = self.speeds.utilization(index, sim_time)
+        absent = frozenset[int]() if everybody else self.absent(index, utilization)
+        timed = self.network is not None and self.network.one_by_one
+        units = self.network.round_units(index, sim_time, absent) if self.network and timed else None
+        return Moment(index, sim_time, utilization, absent=absent, party_comm_units=units)
+
+    def turn(self, party: int, index: int, sim_time: float) -> Moment:
+        """Return what is known when a turn (0-based) of a party (0-based) starts: its link as if nobody else sent."""
+        utilization, units = self.speeds.utilization(index, sim_time), None
+        if self.network is not None and self.network.one_by_one:
+            usual, own = self.network.usual_units, self.network.turn_units(party, index, sim_time)
+            units = (*usual[:party], own, *usual[party + 1 :])
+        return Moment(index, sim_time, utilization, party_comm_units=units)
+
+    def message_bytes(self, widths: Sequence[int], head_v: FloatArray) -> tuple[list[int], list[int]]:
+        """Return the bytes of every party's message up and of the one down, with a whole batch.
+
+        Args:
+            widths: The parties' embedding widths.
+            head_v: The server's parameters.
+        """
+        shared, size, itemsize = self.shared, self.shared.batch_size, head_v.itemsize
+        up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
+        gets_phi = not self.algorithm.takes_turns and shared.labels_at == "all"
+        phi = head_v.nbytes + sum(up)
+        return up, [phi if gets_phi else size * width * itemsize for width in widths]
+
+    def sends(self, index: int, party: int | None = None) -> tuple[tuple[int, int], ...] | None:
+        """Return how often messages up and down are sent in a round, or in a turn of a party; None: all once."""
+        network = self.network
+        if network is None or not network.loses:
+            return None
+        if party is None:
+            up, down = (network.in_round(way, index, 0.0).sends_p.tolist() for way in WAYS)
+            return tuple(zip(up, down, strict=True))
+        up, down = (int(network.in_turn(way, party, index, 0.0).sends_p[0]) for way in WAYS)
+        return tuple((up, down) if k == party else (1, 1) for k in range(len(self.parties)))
 
     def absent(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
         """Return the parties (0-based) that miss a round (0-based) in which CPU utilizations are these."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from flexray.core.messages import Answer, GroupReply, Order, Report, Turn
+from flexray.core.network import Network
 from flexray.data.base import Split
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.seam import Placement, Runtime, remote
@@ -68,12 +70,14 @@ class Labels:
             return self._server.evaluate(split, *embeddings)
         return self._holder.evaluate(split, self._server.predict(*embeddings))
 
-    def link_units(self, bandwidths: Sequence[float], itemsize: int) -> float:
-        """Return what the bytes of a prediction and its gradient take, on the link of the label holder."""
+    def carried(self, network: Network, itemsize: int) -> Network:
+        """Return the links with what the bytes of a prediction and its gradient take added to every round trip."""
         if self.party is None:
-            return 0.0
-        shared = self._x.shared
-        return 2 * shared.batch_size * shared.outline.task.num_outputs * itemsize / bandwidths[self.party]
+            return network
+        shared, link = self._x.shared, network.links[self.party]
+        size = shared.batch_size * shared.outline.task.num_outputs * itemsize
+        top = size / link.up + size / link.down
+        return replace(network, links=tuple(replace(own, round_trip=own.round_trip + top) for own in network.links))
 
     def noted(self, reports: tuple[Report, ...], found: Sequence[Report]) -> tuple[Report, ...]:
         """Return everybody's reports with what the label holder reported, if any: loss and bytes."""

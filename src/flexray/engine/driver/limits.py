@@ -6,11 +6,12 @@ import copy
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, Context
 
-from flexray.algorithms.base import EventAlgorithm, Moment
+from flexray.algorithms.base import EventAlgorithm
 from flexray.algorithms.checked import plan_dummy, plan_round, plan_turn
 from flexray.core.clock import Stopwatch
 from flexray.core.errors import ConfigError
 from flexray.engine.driver.experiment import Experiment
+from flexray.engine.driver.transfers import Transfers, TurnUnderWay
 
 
 def check_limits(x: Experiment) -> None:
@@ -31,7 +32,7 @@ def check_limits(x: Experiment) -> None:
 def check_max_time(x: Experiment) -> None:
     """Refuse a ``max_time`` that ends before the first round (VAFL: the first party's turn) has.
 
-    With ``network.bandwidth`` the driver checks again, once the algorithm knows how long messages take.
+    Where bytes take time the driver checks again, once it knows how long messages are.
 
     Raises:
         ConfigError: So it is; or the first round cannot be planned.
@@ -57,15 +58,26 @@ def _enough(end_units: float) -> str:
 def _first_ends(x: Experiment) -> Iterator[float]:
     """Yield when the first round, or the first turn of each party, will end, as far as that is known beforehand."""
     algorithm = copy.deepcopy(x.algorithm)  # some remember what they planned
-    utilization = x.speeds.utilization(0, 0.0)
-    now = Moment(0, 0.0, utilization, absent=x.absent(0, utilization))
     if isinstance(algorithm, EventAlgorithm):
-        for party in range(len(x.parties)):
-            plan = plan_turn(algorithm, party, x.names[party], now)
-            if x.wall is None:
-                yield plan.end(Stopwatch()).now + plan.server_units
+        ends = list(_first_turns(x, algorithm))
+        yield from ends if x.wall is None else ()
         return
-    dummy = plan_dummy(algorithm, now) if x.wall is None else None
-    plan = plan_round(algorithm, now)
+    dummy = plan_dummy(algorithm, x.moment(0, 0.0, everybody=True)) if x.wall is None else None
+    plan = plan_round(algorithm, x.moment(0, 0.0))
     if x.wall is None or plan.pace != "slowest":  # how long the slowest really takes is measured later
         yield plan.end(dummy.end(Stopwatch()) if dummy else Stopwatch()).now
+
+
+def _first_turns(x: Experiment, algorithm: EventAlgorithm) -> Iterator[float]:
+    """Yield when the first turn of each party will end; on shared links, that of the first to arrive."""
+    moments = [x.turn(party, 0, 0.0) for party in range(len(x.parties))]
+    plans = [plan_turn(algorithm, party, x.names[party], now) for party, now in enumerate(moments)]
+    if x.network is None or not x.network.shared or any(plan.end_units is not None for plan in plans):
+        yield from (plan.end(Stopwatch()).now + plan.server_units for plan in plans)
+        return
+    transfers, arrived = Transfers(x.network), list[TurnUnderWay]()
+    for party, plan in enumerate(plans):
+        transfers.begin(party, 0, 0.0, plan, moments[party].utilization)
+    while not arrived:
+        arrived = transfers.step()
+    yield from (turn.plan.duration_units + turn.plan.server_units for turn in arrived)

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from flexray.algorithms.base import Plan
 from flexray.core.messages import Order, RoundRecord
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A submitted round, evaluation or snapshot, before its results are read.
+
+    Args:
+        record: What is known of it.
+        promises: Its results.
+        sends: How often messages are sent, if some get lost: up and down, per party.
+    """
+
+    record: Any
+    promises: tuple[Any, ...]
+    sends: tuple[tuple[int, int], ...] | None = None
 
 
 def new_record(
@@ -18,6 +35,7 @@ def new_record(
     party: int | None = None,
     absent: tuple[int, ...] | None = None,
     waited: float = 0.0,
+    links: tuple[float, ...] | None = None,
 ) -> RoundRecord:
     """Return the record of a submitted round, before its reports are known."""
     return RoundRecord(
@@ -38,6 +56,7 @@ def new_record(
         absent=absent,
         server_units=plan.server_units,
         waited_units=waited,
+        party_comm_units=links,
     )
 
 
@@ -52,3 +71,10 @@ def completed(
     value = float("nan") if loss is None else loss
     sent = sum(up) + sum(down)
     return replace(record, train_loss=value, sent_bytes=sent, up_bytes=up, down_bytes=down, staleness=staleness)
+
+
+def sent_again(record: RoundRecord, sends: Sequence[tuple[int, int]]) -> RoundRecord:
+    """Return the record with bytes that count as often as messages were sent: up and down, per party."""
+    up = tuple(size * times for size, (times, _) in zip(record.up_bytes, sends, strict=True))
+    down = tuple(size * times for size, (_, times) in zip(record.down_bytes, sends, strict=True))
+    return replace(record, sent_bytes=sum(up) + sum(down), up_bytes=up, down_bytes=down)

@@ -14,9 +14,9 @@ from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 from flexray.algorithms.checked import plan_dummy, plan_round
 from flexray.core.clock import Stopwatch
 from flexray.core.messages import EvalRecord, GroupReply, Order, Report, RoundRecord, ServerReply, Snapshot
-from flexray.engine.driver.base import Driver, Pending
+from flexray.engine.driver.base import Driver
 from flexray.engine.driver.experiment import Experiment
-from flexray.engine.driver.records import completed, new_record
+from flexray.engine.driver.records import Pending, completed, new_record
 from flexray.engine.driver.seam import Placement, Runtime
 
 
@@ -57,12 +57,14 @@ class RoundDriver(Driver):
             done += 1
             evaluated = self._is_eval(done, end.now)
             absent = None if self._x.absences is None else tuple(sorted(now.absent))
-            record = new_record(done, start, end.now, plan, orders, now.utilization, absent=absent)
+            links = now.party_comm_units
+            record = new_record(done, start, end.now, plan, orders, now.utilization, absent=absent, links=links)
             absent_next = None if done == limit else self._absent(done)
             self._await(embeddings, server)
             ahead = None if evaluated else absent_next
             embeddings, server = self._submit(done - 1, orders, ahead, embeddings, server)
-            self._pending.append(Pending(record, (*embeddings, server, *self._judged)))
+            sends = self._x.sends(now.round)
+            self._pending.append(Pending(record, (*embeddings, server, *self._judged), sends))
             if evaluated:
                 yield from self._read(self._lookahead)
                 self._evaluate(done)
@@ -74,10 +76,10 @@ class RoundDriver(Driver):
         yield from self._read_all(done, limit)
 
     def _prepare(self) -> None:
-        """Collect first embeddings from parties that may miss rounds, and let the time of a dummy round pass."""
-        if self._x.absences is not None:
-            self._runtime.get(self._everywhere(lambda group: group.keep_first()))
-        if (dummy := plan_dummy(self._algorithm, self._moment(0))) is not None:
+        """Store first embeddings, if they are needed, and let the time of a dummy round pass."""
+        self._keep_first()
+        now = self._x.moment(0, self._clock.now, everybody=True)
+        if (dummy := plan_dummy(self._algorithm, now)) is not None:
             self._clock = dummy.end(self._clock)
 
     def _embed(self, index: int, again: bool = False) -> list[GroupReply]:
@@ -86,13 +88,10 @@ class RoundDriver(Driver):
         return [group.embed_again(index, absent) if again else group.embed(index, absent) for group in self._groups]
 
     def _moment(self, index: int) -> Moment:
+        """Return what is known when a round starts now; it is asked for when the round before is planned, too."""
         now = self._clock.now
-        if (self._next.round, self._next.sim_time) != (
-            index,
-            now,
-        ):  # else it was asked for when the round before was planned
-            utilization = self._x.speeds.utilization(index, now)
-            self._next = Moment(index, now, utilization, absent=self._x.absent(index, utilization))
+        if (self._next.round, self._next.sim_time) != (index, now):
+            self._next = self._x.moment(index, now)
         return replace(self._next, reports=self._reports)
 
     def _absent(self, index: int) -> list[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from flexray.algorithms.base import EventAlgorithm, Moment, Plan
+from flexray.algorithms.base import EventAlgorithm, Plan
 from flexray.algorithms.checked import plan_turn
 from flexray.core.clock import EventQueue
 from flexray.core.messages import EvalRecord, RoundRecord, Snapshot, Turn
@@ -83,8 +83,7 @@ class WallEventDriver(EventDriver):
         yield from self._read_all(done, limit)
 
     def _start_turn(self, party: int, promise: Turn, start: float, ends: int) -> None:
-        index = self._turn[party]
-        now = Moment(index, start, self._x.speeds.utilization(index, start))
+        now = self._x.turn(party, self._turn[party], start)
         plan = plan_turn(self._algorithm, party, self._x.names[party], now)
         share = shares(now.utilization, self._slower)[party]
         self._running[party] = OwnTurn(start, replace(plan, utilization=now.utilization), share, promise, ends)

@@ -47,6 +47,7 @@ class WallRoundDriver(RoundDriver):
     def _prepare(self) -> None:
         self._measure_base_times()
         self._take_dummy_round()
+        self._keep_first()
 
     def _advance(self, plan: Plan, end: Stopwatch) -> None:
         """Do nothing: the time is known when the round has ended."""
@@ -107,7 +108,7 @@ class WallRoundDriver(RoundDriver):
 
     def _take_dummy_round(self) -> None:
         """Run the dummy round if the algorithm asks for one; its time counts, and its reports are used."""
-        now = self._moment(0)
+        now = self._x.moment(0, self._clock.now, everybody=True)
         plan = plan_dummy(self._algorithm, now)
         if plan is not None:
             orders = [Order(tau, lr) for tau, lr in zip(plan.tau, plan.lr, strict=True)]

@@ -19,7 +19,6 @@ from flexray.core.errors import RunFolderError
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
 from flexray.data.base import Split
 from flexray.data.batches import Batch, BatchStream
-from flexray.engine.parties.last_sent import LastSent
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi
 from flexray.engine.parties.rehearsal import stacks
@@ -57,7 +56,6 @@ class PartyGroup:
         self._head_v: Tensor = self._labels_b
         self._turns: dict[int, BatchStream] = {}
         self._sent: dict[int, FloatArray] = {}
-        self._last: dict[int, LastSent] = {}  # of the parties (0-based, of all) that may miss rounds
         self._absent: frozenset[int] = frozenset()
         self._stacks: list[Stack] = []
         self._alone = self.parties
@@ -85,11 +83,11 @@ class PartyGroup:
         return sum(len(stack.numbers) for stack in self._stacks if len(stack.numbers) > 1)
 
     def keep_first(self) -> None:
-        """Store first embeddings of all training samples of parties that may miss rounds; change no model."""
+        """Store first embeddings of all training samples, of parties whose last ones are needed; change no model."""
         for party in self.parties:
-            if party.index - 1 in self._shared.may_miss:
+            if self._shared.stores_last(party.index - 1):
                 state = party.get_state()  # a pass in train mode moves running statistics
-                self._last[party.index - 1] = LastSent(party.embed_split("train", self._shared.eval_batch, "train"))
+                party.store_last(party.embed_split("train", self._shared.eval_batch, "train"))
                 party.set_state(state)
 
     def embed(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
@@ -98,7 +96,8 @@ class PartyGroup:
         self._begin(batch, absent)
         for party in self._present(self.parties):
             party.look_ahead(self._batches, index)
-        fresh = {number: block for stack in self._stacks for number, block in stack.embed(batch, index).items()}
+        stacked = (stack.embed(batch, index, self._absent) for stack in self._stacks)
+        fresh = {number: block for blocks in stacked for number, block in blocks.items()}
         self._blocks = tuple(self._block(party, batch, index, fresh) for party in self.parties)
         self._sent = dict(enumerate(self._blocks))
         return GroupReply(self._blocks)
@@ -114,11 +113,8 @@ class PartyGroup:
     def _block(self, party: Party, batch: Batch, index: int, fresh: Mapping[int, FloatArray]) -> FloatArray:
         number = party.index - 1
         if number in self._absent:
-            return self._last[number].of(batch.ids_b)
-        block_bo = fresh[number] if number in fresh else party.embed(batch, index)
-        if number in self._last:
-            self._last[number].note(batch.ids_b, block_bo)
-        return block_bo
+            return party.stored(batch)
+        return fresh[number] if number in fresh else party.embed(batch, index)
 
     def train(
         self,
@@ -236,8 +232,8 @@ class PartyGroup:
         head = {HEAD + key: buffer.cpu().numpy() for key, buffer in self._fusion.head.named_buffers()}
         sent = [{SENT: self._sent[place]} if place in self._sent else {} for place in range(len(self.parties))]
         for party, own in zip(self.parties, sent, strict=True):
-            if party.index - 1 in self._last:
-                own[LAST] = self._last[party.index - 1].embeddings_no
+            if party.last is not None:
+                own[LAST] = party.last.embeddings_no
         return {p.name: with_more(p.save(), {**head, **own}) for p, own in zip(self.parties, sent, strict=True)}
 
     def load(self, saved: dict[str, Saved]) -> None:
@@ -255,9 +251,9 @@ class PartyGroup:
         party.load(saved)
         if SENT in saved.arrays:
             self._sent[place] = fitting(saved, SENT, (*saved.arrays[SENT].shape[:1], party.width))
-        if LAST in saved.arrays:
+        if self._shared.stores_last(party.index - 1):
             rows = self._shared.outline.sizes["train"]
-            self._last[party.index - 1] = LastSent(fitting(saved, LAST, (rows, party.width)))
+            party.store_last(fitting(saved, LAST, (rows, party.width)))
 
     def embed_again(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
         """Return the embeddings of batch ``index`` that were saved, or, if there were none yet, compute them."""

@@ -14,11 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from flexray.core.errors import ConfigError, DataError, ParticipantError, blame
+from flexray.core.links import PLAIN
 from flexray.core.messages import FloatArray, Order, Report, Saved, State
 from flexray.data.ahead import ReadsAhead, expect
 from flexray.data.base import SPLITS, Features, IdArray, Split
 from flexray.data.batches import Batch, BatchStream
 from flexray.engine.parties.devices import ON_CPU, seed_torch
+from flexray.engine.parties.last_sent import LastSent
 from flexray.engine.parties.pace import paced
 from flexray.engine.parties.phi import Phi
 from flexray.engine.parties.spec import ParticipantSpec, Shared, check_model
@@ -70,6 +72,8 @@ class Party:
             self._call = self._compute.forward(self.model)
         self._flatten = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
         self._wire = shared.wire(self.index - 1)
+        self._feedback = shared.error_feedback and self._wire != PLAIN
+        self.last: LastSent | None = None
         self._edits_input = False
         self._is_pure = False
         self.width = self._probe(spec, shared)
@@ -143,11 +147,25 @@ class Party:
             self._batch = self._load("train", batch)
             embedding_bo = self._forward(self._batch)
             self._sent = embedding_bo if self._is_pure else None
-            return self.sends(embedding_bo.detach().cpu().numpy(), index)
+            return self.sends(embedding_bo.detach().cpu().numpy(), batch, index)
 
-    def sends(self, block_bo: FloatArray, index: int) -> FloatArray:
-        """Return what is sent of the embeddings of batch ``index``."""
-        return self._wire.send(block_bo, self._seed, self.index, index)
+    def sends(self, block_bo: FloatArray, batch: Batch, index: int) -> FloatArray:
+        """Return what arrives of the embeddings of a batch, that of round or turn ``index``."""
+
+        def wire(message_bo: FloatArray) -> FloatArray:
+            return self._wire.send(message_bo, self._seed, self.index, index)
+
+        return wire(block_bo) if self.last is None else self.last.send(batch.ids_b, block_bo, wire)
+
+    def store_last(self, embeddings_no: FloatArray) -> None:
+        """Store from now on what arrives of every training sample; these arrived before."""
+        self.last = LastSent(embeddings_no, self._feedback)
+
+    def stored(self, batch: Batch) -> FloatArray:
+        """Return what arrived last of a batch's samples, where that is stored."""
+        if self.last is None:
+            raise RuntimeError(f"{self.name}: nothing was stored of its samples")
+        return self.last.of(batch.ids_b)
 
     @property
     def computes_plainly(self) -> bool:

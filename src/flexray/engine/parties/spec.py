@@ -71,6 +71,7 @@ class Shared:
         dtype: ``float32`` or ``float64``.
         threads: Threads per party.
         wires: Changes of every party's embeddings on their way; empty: none.
+        error_feedback: What goes over a wire is the change of embeddings since their samples were last sent.
         labels_at: Holders of the labels: ``all``; or the ``server`` or one party, by name, alone: a party then gets the
             gradient of the loss with respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
         may_miss: The parties (0-based) that may miss rounds; their last embedding of every sample is stored.
@@ -91,6 +92,7 @@ class Shared:
     dtype: Literal["float32", "float64"] = "float32"
     threads: int = 1
     wires: tuple[Wire, ...] = ()
+    error_feedback: bool = False
     labels_at: str = "all"
     may_miss: frozenset[int] = frozenset()
     predicts: bool = False
@@ -115,6 +117,10 @@ class Shared:
     def wire(self, party: int) -> Wire:
         """Return what party ``party`` (0-based) does to embeddings that it sends."""
         return self.wires[party] if self.wires else PLAIN
+
+    def stores_last(self, party: int) -> bool:
+        """Whether the last embeddings of every training sample that party ``party`` (0-based) sent are stored."""
+        return party in self.may_miss or (self.error_feedback and self.wire(party) != PLAIN)
 
     def block_bytes(self, party: int, block_bo: FloatArray) -> int:
         """Return the bytes of party ``party``'s (0-based) message of embeddings."""

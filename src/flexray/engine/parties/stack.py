@@ -10,7 +10,7 @@ Shapes: m = parties of a stack, b = samples of a batch, o = embedding width, p =
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -46,11 +46,11 @@ class Stack:
         self._values = self.learners.forward(x[0].unsqueeze(0) if len(x) == 1 else torch.stack(x))
         return self._values[-1]
 
-    def embed(self, batch: Batch, index: int) -> dict[int, FloatArray]:
-        """Load a batch; return what every party sends of it, by number (0-based)."""
-        sent_mbo = self.take(batch).numpy()
-        both = zip(self.parties, sent_mbo, strict=True)
-        return {party.index - 1: party.sends(block_bo, index) for party, block_bo in both}
+    def embed(self, batch: Batch, index: int, absent: Collection[int] = ()) -> dict[int, FloatArray]:
+        """Load a batch; return what arrives of it from every party that is not ``absent``, by number (0-based)."""
+        both = zip(self.parties, self.take(batch).numpy(), strict=True)
+        there = ((party, block_bo) for party, block_bo in both if party.index - 1 not in absent)
+        return {party.index - 1: party.sends(block_bo, batch, index) for party, block_bo in there}
 
     def train(self, phi: Phi, labels_b: Tensor, orders: Mapping[int, Order]) -> dict[int, Report]:
         """Run the local iterations of a round on the batch that was embedded last.

@@ -8,7 +8,8 @@ import operator
 import os
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,10 @@ from flexray.config.job import Job
 from flexray.core.costs import TITLES
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.core.runfolder import SUMMARY_FILE
-from flexray.core.speeds import Speeds
+from flexray.engine.driver.experiment import Experiment
 from flexray.run.watch.base import Observer, ObserverState
 from flexray.run.watch.totals import SumObserver
-from flexray.traces.speeds import TraceSpeeds
+from flexray.traces.speeds import Samples, TraceSpeeds
 
 PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
 
@@ -100,15 +101,14 @@ class SummaryObserver(Observer):
         return {
             "algo": self._job.algo,
             "dataset": self._job.dataset,
-            "data_source": x.shared.outline.source, **({} if x.shared.learns else {"learn": False}),
-            "trace": _trace(x.speeds),
+            "data_source": x.shared.outline.source, **({} if x.shared.learns else {"learn": False}), **_traces(x),
             "status": "diverged" if diverged else ended.status,
             "divergence": None if diverged is None else vars(diverged),
             "num_parties": len(self._names),
             "parties": list(self._names),
             "rounds": ended.rounds,
             "sim_time": ended.sim_time,
-            "time_unit": x.time_unit,
+            **_time_unit(x),
             "wall_s": round(wall_s, 3), "setup_s": round(setup_s, 3),
             "seed": x.shared.seed,
             "num_outputs": x.shared.outline.task.num_outputs,
@@ -125,7 +125,7 @@ class SummaryObserver(Observer):
             **described_computes(x),
             "peak_memory_mb": [None if mb is None else round(mb, 1) for mb in ended.peak_memory_mb],
             "cluster": self._cluster(),
-            "versions": versions(),
+            "versions": dict(versions()),
         }  # fmt: skip
 
     def _totals(self) -> dict[str, Any]:
@@ -147,14 +147,26 @@ class SummaryObserver(Observer):
         }  # fmt: skip
 
 
-def _trace(speeds: Speeds) -> dict[str, Any] | None:
-    if not isinstance(speeds, TraceSpeeds):
+def _time_unit(x: Experiment) -> dict[str, Any]:
+    """Return the unit of times, and whether it is seconds that did not really pass."""
+    return {"time_unit": x.time_unit, **({"predicted": True} if x.algorithm.system.measured else {})}
+
+
+def _traces(x: Experiment) -> dict[str, Any]:
+    """Return the trace that speeds follow, and that of bandwidths if there is one."""
+    links = _trace(x.network and x.network.scale)
+    return {"trace": _trace(x.speeds), **({"network_trace": links} if links else {})}
+
+
+def _trace(trace: object) -> dict[str, Any] | None:
+    if not isinstance(trace, TraceSpeeds | Samples):
         return None
-    source = "synthetic" if speeds.synthetic else "files"
-    return {"path": speeds.source, "source": source, "machines": dict(speeds.machines)}
+    source = "synthetic" if trace.synthetic else "files"
+    return {"path": trace.source, "source": source, "machines": dict(trace.machines)}
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Return the versions of Python and of the packages that numbers may depend on."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:

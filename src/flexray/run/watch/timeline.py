@@ -90,7 +90,8 @@ def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
         spans = [
             ("compute", begin, busy),
             ("wait", begin + busy, together - busy),
-            ("communicate", end, record.comm_units),
+            ("communicate", end, own_comm_units(record, k)),
+            ("wait", end + own_comm_units(record, k), record.comm_units - own_comm_units(record, k)),
         ]
         if record.server_units:  # a turn's message travels at once, then waits for the server
             sent = begin + busy + record.comm_units
@@ -104,6 +105,12 @@ def round_events(record: RoundRecord, scale: float) -> list[dict[str, Any]]:
         start, about = record.sim_time - record.server_units, {"round": record.round, "tau": record.tau[-1]}
         events.append(_event("compute", len(record.tau) - 1, start * scale, record.server_units * scale, about))
     return events
+
+
+def own_comm_units(record: RoundRecord, place: int) -> float:
+    """Return the time until a participant's messages have arrived; the server waits for the last."""
+    units = record.party_comm_units
+    return record.comm_units if units is None or place == len(units) else min(units[place], record.comm_units)
 
 
 def busy_units(record: RoundRecord, place: int) -> float:

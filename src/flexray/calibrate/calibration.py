@@ -1,0 +1,104 @@
+"""What a calibration found: the contents of its file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flexray.core.errors import ConfigError
+
+HEAD = """# Seconds of these machines, for python -m flexray.run speeds=measured speeds.path=THIS_FILE
+# Numbers may be changed by hand; docs/time.md says what each is.
+"""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Seconds of participants and links, as they are in the file.
+
+    Args:
+        path: The file.
+        about: When, where and how they were measured.
+        participants: Seconds by participant.
+        machines: Cores of machines on which participants wait for one another.
+        round_s: Seconds of a round beside local iterations, embeddings and links.
+        network: Keys of ``network``: the links between the processes.
+        evaluation_s: Seconds of an evaluation, which no clock counts.
+    """
+
+    path: Path
+    about: Mapping[str, Any]
+    participants: Mapping[str, Mapping[str, Any]]
+    machines: Mapping[str, Mapping[str, float]]
+    round_s: float
+    network: Mapping[str, Any]
+    evaluation_s: float
+
+    def __fspath__(self) -> str:
+        """Return the path of the file, so that this can be given as ``speeds.path``."""
+        return os.fspath(self.path)
+
+    def write(self) -> None:
+        """Write the file.
+
+        Raises:
+            ConfigError: It cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(HEAD + "\n".join(self._lines()) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"file: {self.path}: cannot be written: {error.strerror}") from error
+
+    def _lines(self) -> Iterator[str]:
+        yield from _section("about", self.about)
+        yield from _section("participants", self.participants)
+        if self.machines:
+            yield from _section("machines", self.machines)
+        yield f"round_s: {_flow(self.round_s)}"
+        yield from _section("network", self.network)
+        yield f"evaluation_s: {_flow(self.evaluation_s)}"
+
+    def __repr__(self) -> str:
+        return "\n".join([*self._rows(), f"written to {self.path}"])
+
+    def _rows(self) -> Iterator[str]:
+        """Yield a table, in milliseconds."""
+        columns = ("iteration_s", "first_s", "embedding_s", "turn_s")
+        width = max(map(len, self.participants))
+        yield f"{'milliseconds':{max(width, 12)}}  iteration  spread    first  embedding     turn     link"
+        for name, own in self.participants.items():
+            numbers = [_ms(own.get(column)) for column in columns]
+            link = _ms(self.network["t_comm"].get(name))
+            spread = f"{100 * own.get('spread', 0.0):.0f} %"
+            yield (
+                f"{name:{max(width, 12)}}  {numbers[0]:>9}  {spread:>6}  {numbers[1]:>7}  {numbers[2]:>9}"
+                f"  {numbers[3]:>7}  {link:>7}"
+            )
+        yield f"a round besides: {_ms(self.round_s)}; an evaluation, not counted: {_ms(self.evaluation_s)}"
+        for name, node in self.machines.items():
+            yield f"{name}: {node['cores']:g} cores for all participants there, who wait for one another"
+        yield f"load: {self.about['load']}"
+
+
+def _ms(seconds: Any) -> str:
+    if isinstance(seconds, Mapping):
+        return " ".join(_ms(value) for value in seconds.values())
+    return "" if seconds is None else f"{1000 * seconds:.3f}"
+
+
+def _section(name: str, node: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{name}:"
+    for key, value in node.items():
+        yield f"  {_flow(key)}: {_flow(value)}"
+
+
+def _flow(value: Any) -> str:
+    """Return a value as YAML on one line."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1 << 20)
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -1,0 +1,162 @@
+"""Algorithms of other papers against loops written from those papers, and what they promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch.nn.functional import cross_entropy
+
+from flexray.core.errors import ConfigError
+from flexray.core.links import Wire
+from flexray.core.messages import Ended, Record, Snapshot
+from flexray.data.batches import BatchStream
+from flexray.engine.driver.make import make_driver
+from flexray.engine.driver.snapshots import Saves
+from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.engine.hosts.plan import place
+from flexray.engine.parties.last_sent import LastSent
+from helpers.jobs import Compose, Run
+from helpers.published import Split, cvfl, efvfl, fedbcd, quantized, split_learning, top_k
+from helpers.reference import Rates, Rule
+from helpers.reference_cases import (
+    BATCH,
+    LR,
+    PACE,
+    SEED,
+    SERVERS,
+    assert_same_parameters,
+    copies,
+    ids_of,
+    overrides,
+    participants,
+    world_of,
+)
+from helpers.several_hosts import SeveralHosts
+from helpers.small import FIELD, rounds_of
+
+ROUNDS = 50
+PUBLISHED: dict[str, Callable[..., list[float]]] = {
+    "algo=split": split_learning,
+    "algo=fedbcd": lambda model, batches: fedbcd(model, batches, 5),
+    "algo=fedbcd algo.local_iterations=2": lambda model, batches: fedbcd(model, batches, 2),
+    "algo=cvfl": lambda model, batches: cvfl(model, batches, 5, quantized(4, 0.5)),
+    "algo=cvfl network.bits=null": lambda model, batches: cvfl(model, batches, 5, top_k(0.5)),
+    "algo=efvfl": lambda model, batches: efvfl(model, batches, 1, top_k(0.1)),
+    "algo=efvfl network.bits=2 network.top_k=0.6": lambda model, batches: efvfl(model, batches, 1, quantized(2, 0.6)),
+    "algo=efvfl algo.local_iterations=3 network.top_k=0.6": lambda model, batches: efvfl(model, batches, 3, top_k(0.6)),
+}
+
+
+def ended(records: list[Record]) -> Ended:
+    end = records[-1]
+    assert isinstance(end, Ended)
+    return end
+
+
+@pytest.mark.parametrize(
+    ("words", "server"), [(words, ("mlp", "not foldable")[k % 2]) for k, words in enumerate(PUBLISHED)]
+)
+def test_fifty_rounds_are_those_of_the_paper(
+    words: str, server: str, compose_job: Compose, run_inline: Run, bundle: Path
+) -> None:
+    rules = [Rule()] * 4
+    first, *more = words.split()
+    given = overrides(bundle, first, PACE, Rates(LR))
+    job = compose_job(*given, f"rounds={ROUNDS}", *more, server=SERVERS[server], parties=participants(rules))
+    world = world_of(job.experiment, bundle, rules, cross_entropy)
+    starts, ids = copies(world), ids_of(BatchStream(len(world.labels), BATCH, SEED))
+    losses = PUBLISHED[words](
+        Split(world.parties, world.server, world.features, world.labels, LR), [ids(r) for r in range(ROUNDS)]
+    )
+    records = run_inline(job)
+    assert [record.train_loss for record in rounds_of(records)] == pytest.approx(losses, rel=1e-10)
+    assert_same_parameters(ended(records), world.models(), starts)
+
+
+def test_rounds_wait_for_everybodys_iterations(compose_small: Compose, run_inline: Run) -> None:
+    slow = ("speeds=uniform", "speeds.unit_time=[1,2,3,1]", "network.t_comm=10")
+    for algo, tau in {"split": 1, "fedbcd": 5, "cvfl": 5, "efvfl": 1}.items():
+        for record in rounds_of(run_inline(compose_small(f"algo={algo}", *slow, "rounds=2"))):
+            assert (record.tau, record.duration) == ((tau,) * 4, 3 * tau + 10), algo
+
+
+def test_split_learning_is_p_bcd_with_labels_at_the_server(compose_small: Compose, run_inline: Run) -> None:
+    one, other = (run_inline(compose_small(*words)) for words in (["algo=split"], ["algo=pbcd", "labels_at=server"]))
+    assert one[:-1] == other[:-1]
+    assert ended(one).digests == ended(other).digests == ended(run_inline(compose_small(
+        "algo=fedbcd", "algo.local_iterations=1"
+    ))).digests  # fmt: skip
+
+
+def test_without_compression_nothing_is_fed_back(compose_small: Compose, run_inline: Run) -> None:
+    for more in ((), ("absence.sample=2",)):
+        fed = compose_small("algo=efvfl", "network.top_k=1", *more)
+        assert ended(run_inline(fed)).digests == ended(run_inline(compose_small("algo=pbcd", *more))).digests
+
+
+def test_a_compressed_difference_has_the_bytes_of_compressed_embeddings(
+    compose_small: Compose, run_inline: Run
+) -> None:
+    words = ("network.top_k=0.3", "network.bits=4", "embedding=8")
+    plain, fed = (rounds_of(run_inline(compose_small("algo=pbcd", *words, f"network.error_feedback={word}")))
+                  for word in ("false", "true"))  # fmt: skip
+    assert [(r.up_bytes, r.down_bytes) for r in plain] == [(r.up_bytes, r.down_bytes) for r in fed]
+    assert plain[-1].train_loss != fed[-1].train_loss
+
+
+def test_what_a_message_loses_comes_with_the_next() -> None:
+    draw = np.random.default_rng(1)
+    block_bo, ids_b = draw.normal(size=(3, 8)), np.array([4, 0, 2])
+    for wire in (Wire(top_k=0.25), Wire(bits=3)):
+        last = LastSent(np.zeros((5, 8)), feedback=True)
+        errors = []
+        for _ in range(4):
+            arrived_bo = last.send(ids_b, block_bo, lambda message, wire=wire: wire.send(message, 0))
+            errors.append(float(np.abs(arrived_bo - block_bo).max()))
+        assert errors == sorted(errors, reverse=True)
+        assert errors[-1] < 0.002, wire  # of top-k, all four quarters are there
+        assert not last.of(np.array([1, 3])).any()
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("words", [*(f"algo={name}" for name in FIELD), "algo=vafl network.error_feedback=true"])
+def test_hosts_give_the_numbers_of_one_process(words: str, size: int, compose_small: Compose, run_inline: Run) -> None:
+    more = ("model.dropout=0.2", "network.top_k=0.4", "network.noise=0.01")
+    sample = () if "vafl" in words else ("absence.sample=2",)
+    job = compose_small(*words.split(), *more, *sample)
+    alone = run_inline(job)
+    with borrowed_torch():
+        spread = list(make_driver(job.experiment, SeveralHosts(), place(3, size)).run())
+    assert spread[:-1] == alone[:-1]
+    assert ended(spread).digests == ended(alone).digests
+
+
+def test_sender_and_server_keep_the_same_surrogates_in_vafl(compose_small: Compose) -> None:
+    job = compose_small("algo=vafl", "network.error_feedback=true", "network.top_k=0.4", "rounds=40")
+    with borrowed_torch():
+        driver = make_driver(job.experiment, InProcess(), job.cluster.placement)
+        (saved,) = (record for record in driver.run(Saves(at_end=True)) if isinstance(record, Snapshot))
+    table = saved.participants["server"].arrays["table.embeddings"]
+    for k, name in enumerate("abc"):
+        differs = np.flatnonzero((table[:, 3 * k : 3 * k + 3] != saved.participants[name].arrays["last_sent"]).any(1))
+        on_its_way = job.experiment.shared.turns(k + 1).batch(saved.driver["turn"][k]).ids_b
+        assert 0 < len(differs) <= len(on_its_way), name
+        assert set(differs) <= set(on_its_way), name
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("algo=split labels_at=all", "labels_at: SplitLearning leaves the labels with one participant"),
+        ("algo=fedbcd labels_at=all", "labels_at: FedBCD leaves the labels with one participant"),
+        ("algo=efvfl network.error_feedback=false", "network.error_feedback: EFVFL sends what changed; expected true"),
+        ("algo=cvfl algo.local_iterations=0", "algo.local_iterations: expected a whole number of at least 1, got 0"),
+        ("algo=fedbcd algo.local_iterations=1.5", "algo.local_iterations: expected a whole number of at least 1"),
+    ],
+)
+def test_what_would_be_another_algorithm_is_refused(words: str, message: str, compose_small: Compose) -> None:
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        compose_small(*words.split())

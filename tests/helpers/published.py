@@ -1,0 +1,132 @@
+"""Algorithms of other papers as plain PyTorch loops, each from its own paper; nothing of flexray is used.
+
+Every loop takes models that it trains in place, the parties first, then the server; plain SGD; and IDs of every batch.
+It returns the loss of each batch before its step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+Compress = Callable[[Tensor], Tensor]
+
+
+@dataclass
+class Split:
+    """A model that is split over parties and a server."""
+
+    parties: Sequence[nn.Module]
+    server: nn.Module
+    features: Sequence[Tensor]
+    labels: Tensor
+    lr: Sequence[float]
+
+    def embed(self, ids: Tensor | slice) -> list[Tensor]:
+        return [model(x[ids]) for model, x in zip(self.parties, self.features, strict=True)]
+
+    def loss(self, blocks: Sequence[Tensor], ids: Tensor) -> Tensor:
+        return cross_entropy(self.server(torch.cat(list(blocks), 1)), self.labels[ids])
+
+
+def descend(model: nn.Module, lr: float, steps: int, objective: Callable[[], Tensor]) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        objective().backward(inputs=list(model.parameters()))
+        optimizer.step()
+
+
+def split_learning(model: Split, batches: Sequence[Tensor]) -> list[float]:
+    """One network, trained in one place by one backward pass."""
+    models = [*model.parties, model.server]
+    optimizer = torch.optim.SGD([{"params": m.parameters(), "lr": lr} for m, lr in zip(models, model.lr, strict=True)])
+    losses = []
+    for ids in batches:
+        optimizer.zero_grad()
+        loss = model.loss(model.embed(ids), ids)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def fedbcd(model: Split, batches: Sequence[Tensor], local: int) -> list[float]:
+    """FedBCD-p: what parties exchange stays the same for all local updates."""
+    return [fedbcd_round(model, ids, local) for ids in batches]
+
+
+def fedbcd_round(model: Split, ids: Tensor, local: int) -> float:
+    start = [block.detach().requires_grad_() for block in model.embed(ids)]
+    loss = model.loss(start, ids)
+    received = torch.autograd.grad(loss, start)
+    for party, x, grad, lr in zip(model.parties, model.features, received, model.lr, strict=False):
+        descend(party, lr, local, lambda party=party, x=x, grad=grad: (party(x[ids]) * grad).sum())
+    descend(model.server, model.lr[-1], local, lambda: model.loss([block.detach() for block in start], ids))
+    return loss.item()
+
+
+def local_updates(model: Split, ids: Tensor, known: Sequence[Tensor], local: int) -> float:
+    """Everybody descends from what everybody knows of all embeddings, a party with its own ones new and exact."""
+    loss = model.loss(known, ids).item()
+
+    def of_party(k: int) -> Tensor:
+        own = model.parties[k](model.features[k][ids])
+        return model.loss([*known[:k], own, *known[k + 1 :]], ids)
+
+    for k, party in enumerate(model.parties):
+        descend(party, model.lr[k], local, lambda k=k: of_party(k))
+    descend(model.server, model.lr[-1], local, lambda: model.loss(known, ids))
+    return loss
+
+
+def cvfl(model: Split, batches: Sequence[Tensor], local: int, compress: Compress) -> list[float]:
+    losses = []
+    for ids in batches:
+        with torch.no_grad():
+            known = [compress(block) for block in model.embed(ids)]
+        losses.append(local_updates(model, ids, known, local))
+    return losses
+
+
+def efvfl(model: Split, batches: Sequence[Tensor], local: int, compress: Compress) -> list[float]:
+    losses = []
+    with torch.no_grad():
+        surrogates = [compress(block) for block in model.embed(slice(None))]
+    for ids in batches:
+        with torch.no_grad():
+            for surrogate, block in zip(surrogates, model.embed(ids), strict=True):
+                surrogate[ids] += compress(block - surrogate[ids])
+        losses.append(local_updates(model, ids, [surrogate[ids] for surrogate in surrogates], local))
+    return losses
+
+
+def top_k(share: float) -> Compress:
+    """Of every row the values of largest magnitude."""
+
+    def compress(block: Tensor) -> Tensor:
+        kept = torch.zeros_like(block)
+        for row, out in zip(block, kept, strict=True):
+            places = row.abs().topk(math.ceil(share * len(row))).indices
+            out[places] = row[places]
+        return kept
+
+    return compress
+
+
+def quantized(bits: int, share: float) -> Compress:
+    """Top-k, and what is left on equal levels between its extremes."""
+
+    def compress(block: Tensor) -> Tensor:
+        kept = top_k(share)(block)
+        values = kept[kept != 0]
+        grid = torch.linspace(values.min().item(), values.max().item(), 2**bits, dtype=block.dtype)
+        nearest = grid[(values.unsqueeze(1) - grid).abs().argmin(1)]
+        return kept.masked_scatter(kept != 0, nearest)
+
+    return compress
