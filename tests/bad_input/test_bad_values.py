@@ -264,7 +264,7 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
         ),
         (
             ("labels_at=2", "network.latency=1"),
-            "labels_at: network.t_comm and network.bandwidth alone time the way of a prediction to upper_right and back",
+            "labels_at: network.t_comm and network.bandwidth alone time the way of a prediction to upper_right and",
         ),
         (
             ("labels_at=2", "absence.probability=0.1"),
