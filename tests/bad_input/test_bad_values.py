@@ -263,6 +263,10 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
             "absence.probability: absence is simulated on the virtual clock alone; expected clock=virtual",
         ),
         (
+            ("labels_at=2", "network.latency=1"),
+            "labels_at: network.t_comm and network.bandwidth alone time the way of a prediction to upper_right and",
+        ),
+        (
             ("labels_at=2", "absence.probability=0.1"),
             "labels_at: upper_right may miss rounds, and without labels nobody learns; expected a party that does not",
         ),

@@ -91,3 +91,9 @@ def test_a_system_without_data_of_thousands_of_parties(compose_job: Compose, run
     assert isinstance(last, RoundRecord)
     assert last.tau[:3] == last.tau[12:15] == (12, 16, 17)
     assert last.up_bytes == (64 * 4 * 8,) * 5000
+
+
+def test_a_report_has_the_costs_of_the_whole_run(tmp_path: Path) -> None:
+    words = ("cluster=inline", *QUIET, "learn=false", "rounds=2", "costs.joules_per_unit=2")
+    assert run_command([*words, f"hydra.run.dir={tmp_path}"]) == 0
+    assert read_run(tmp_path, "run").costs() == {"energy_joules": 2 * 2 * 5 * 20.0}

@@ -16,7 +16,7 @@ from flexray.config.by_participant import resolve
 from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import build_absences, check_algorithm, labels_at, through_label_holder, wires
+from flexray.config.links import build_absences, check_algorithm, labels_at, wires
 from flexray.config.measured import with_measured
 from flexray.config.network import build_network, round_trips
 from flexray.config.participants import build_participants, own_keys_of
@@ -194,7 +194,7 @@ def _system(
         names=names,
         base_units=measured.unit_s(frozen) if measured else speeds.base_units,
         timeout_units=timeout,
-        party_comm_units=through_label_holder(round_trips(config, names[:-1]), config, names[:-1]),
+        party_comm_units=round_trips(config, names[:-1]),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),

@@ -29,15 +29,6 @@ def labels_at(config: Mapping[str, Any], parties: Sequence[str]) -> str:
     return names[participant("labels_at", given, names)]
 
 
-def through_label_holder(
-    units: Sequence[float], config: Mapping[str, Any], parties: Sequence[str]
-) -> tuple[float, ...]:
-    """Return every party's round trip; where one party holds the labels, its own to the server comes on top."""
-    holder = labels_at(config, parties)
-    top = 0.0 if holder in LABELS_AT else units[list(parties).index(holder)]
-    return tuple(own + top for own in units)
-
-
 def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]:
     """Return what every party does to embeddings that it sends; nothing if that is nothing."""
     node = config["network"]

@@ -27,9 +27,17 @@ SHARED_KEYS = ("up", "down", "parties")
 def round_trips(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[float, ...]:
     """Return how long two messages of no length take, per party: twice its latency or, where it has none, t_comm.
 
+    Where one party alone holds the labels, its own come on top: the way of a prediction and of its gradient.
+
     Raises:
         ConfigError: A party has both.
     """
+    units, holder = _round_trips(config, parties), labels_at(config, parties)
+    top = 0.0 if holder in LABELS_AT else units[list(parties).index(holder)]
+    return tuple(own + top for own in units)
+
+
+def _round_trips(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[float, ...]:
     node = config["network"]
     t_comm = resolve("network.t_comm", node["t_comm"], parties, not_negative)
     if node["latency"] is None:
@@ -79,13 +87,11 @@ def build_network(
     scale = _scale(node["trace"], min(*up, *down) < math.inf, parties, seed, base_dir)
     finer = any(node[key] is not None for key in ("latency", "up", "down"))
     one_by_one = finer or any(jitter) or any(loss) or bool(shared) or scale is not None
-    if one_by_one and labels_at(config, parties) not in LABELS_AT:
+    if one_by_one and (holder := labels_at(config, parties)) not in LABELS_AT:
         raise ConfigError(
-            f"labels_at: of labels at one party, {labels_at(config, parties)}, messages are not timed one by one;"
-            " expected network.t_comm and network.bandwidth alone"
+            f"labels_at: network.t_comm and network.bandwidth alone time the way of a prediction to {holder} and back;"
+            " expected all or server with finer links"
         )
-    if not one_by_one and node["bandwidth"] is None:
-        return None
     columns = zip(round_trips(config, parties), up, down, jitter, loss, strict=True)
     return Network(tuple(Link(*column) for column in columns), one_by_one, shared, seed, scale)
 

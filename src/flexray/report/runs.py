@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from flexray.core.costs import TITLES
 from flexray.core.errors import DataError
 from flexray.core.scores import meets
 
@@ -180,11 +181,20 @@ class Run:
         return Reached(*(float(getattr(self.evals, name)[place]) for name in AXES.values()))
 
     def costs(self) -> dict[str, float]:
-        """Return energy and money until the target was met or, without a target, until the last evaluation."""
+        """Return energy and money until the target was met or, without a target, until the last evaluation.
+
+        A run that learned nothing has no evaluations; its costs are those of the whole run.
+        """
+        if self.evals is None or not len(self.evals.round_e):
+            found = {name: self.summary.get(name) for name in TITLES}
+            return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
         place = -1 if self.target is None else self._place_reached()
-        if self.evals is None or not len(self.evals.round_e) or place is None:
-            return {}
-        return {name: float(spent_e[place]) for name, spent_e in self.evals.costs.items()}
+        return {} if place is None else {name: float(spent_e[place]) for name, spent_e in self.evals.costs.items()}
+
+    @property
+    def priced(self) -> frozenset[str]:
+        """The costs that it reports."""
+        return frozenset((*self.costs(), *(self.evals.costs if self.evals else ())))
 
     def _place_reached(self) -> int | None:
         """Return the place of the first evaluation that met the target, or None."""

@@ -112,7 +112,7 @@ def _result(group: Group) -> Result:
 
 def _costs(runs: Sequence[Run]) -> dict[str, Spread | None]:
     """Return energy and money of runs, of which at least one reports them."""
-    names = [name for name in TITLES if any(run.evals and name in run.evals.costs for run in runs)]
+    names = [name for name in TITLES if any(name in run.priced for run in runs)]
     found = {name: [spent[name] for run in runs if name in (spent := run.costs())] for name in names}
     return {name: spread(values) if len(values) == len(runs) else None for name, values in found.items()}
 

@@ -214,7 +214,7 @@ def runs_csv(runs: Sequence[Run], columns: Sequence[str]) -> str:
     header = ["run", "status", *columns, "seed", "data_source", "metric", "target", "time_unit"]
     numbers = ["rounds", "sim_time", "sent_bytes", "final"]
     reached = ["time_to_target", "rounds_to_target", "bytes_to_target"]
-    costs = [name for name in TITLES if any(run.evals and name in run.evals.costs for run in runs)]
+    costs = [name for name in TITLES if any(name in run.priced for run in runs)]
     rows: list[list[object]] = [[*header, *numbers, *reached, *costs, "wall_s", "versions", "fault"]]
     for run in runs:
         found, series = run.reached(), run.series

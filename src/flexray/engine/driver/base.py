@@ -139,8 +139,9 @@ class Driver(ABC):
         """Return the links with the messages of a whole batch; add what these take to every party's t_comm."""
         head = self._runtime.get([self._server.start()])[0]
         network = network.carrying(*self._x.message_bytes(widths, head.state_v))
-        units = self._labels.through_holder(network, head.state_v.itemsize)
-        self._algorithm = self._algorithm.for_system(replace(self._algorithm.system, party_comm_units=units))
+        network = self._labels.carried(network, head.state_v.itemsize)
+        system = replace(self._algorithm.system, party_comm_units=network.usual_units)
+        self._algorithm = self._algorithm.for_system(system)
         self._x = replace(self._x, network=network)
         check_max_time(replace(self._x, algorithm=self._algorithm))
         return network

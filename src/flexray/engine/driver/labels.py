@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from flexray.core.messages import Answer, GroupReply, Order, Report, Turn
@@ -69,14 +70,14 @@ class Labels:
             return self._server.evaluate(split, *embeddings)
         return self._holder.evaluate(split, self._server.predict(*embeddings))
 
-    def through_holder(self, network: Network, itemsize: int) -> tuple[float, ...]:
-        """Return every party's round trip; a prediction and its gradient on the holder's link come on top."""
+    def carried(self, network: Network, itemsize: int) -> Network:
+        """Return the links with what the bytes of a prediction and its gradient take added to every round trip."""
         if self.party is None:
-            return network.usual_units
-        shared = self._x.shared
+            return network
+        shared, link = self._x.shared, network.links[self.party]
         size = shared.batch_size * shared.outline.task.num_outputs * itemsize
-        top = network.links[self.party].units(size, size)
-        return tuple(own + top for own in network.usual_units)
+        top = size / link.up + size / link.down
+        return replace(network, links=tuple(replace(own, round_trip=own.round_trip + top) for own in network.links))
 
     def noted(self, reports: tuple[Report, ...], found: Sequence[Report]) -> tuple[Report, ...]:
         """Return everybody's reports with what the label holder reported, if any: loss and bytes."""
