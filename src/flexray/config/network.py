@@ -92,6 +92,8 @@ def build_network(
             f"labels_at: network.t_comm and network.bandwidth alone time the way of a prediction to {holder} and back;"
             " expected all or server with finer links"
         )
+    if not one_by_one and node["bandwidth"] is None:
+        return None
     columns = zip(round_trips(config, parties), up, down, jitter, loss, strict=True)
     return Network(tuple(Link(*column) for column in columns), one_by_one, shared, seed, scale)
 
