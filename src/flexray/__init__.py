@@ -1,7 +1,8 @@
 """flexray: vertical federated learning on a Ray cluster, on a virtual clock.
 
 ``flexray.simulate``, ``flexray.sweep``, ``flexray.read``, ``flexray.Run``, ``flexray.Sweep`` (all in
-:mod:`flexray.api`), ``flexray.cluster``, ``flexray.calibrate`` and ``flexray.check`` are imported when they are used.
+:mod:`flexray.api`), ``flexray.cluster``, ``flexray.calibrate``, ``flexray.advise`` and ``flexray.check`` are imported
+when they are used.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flexray.advise import advise as advise
     from flexray.api.read import read as read
     from flexray.api.run import Run as Run
     from flexray.api.simulate import simulate as simulate
@@ -28,6 +30,7 @@ PUBLIC = {
     "sweep": "api.sweep",
     "read": "api.read",
     "calibrate": "calibrate",
+    "advise": "advise",
     "check": "check",
     "cluster": "cluster",
     "Run": "api.run",

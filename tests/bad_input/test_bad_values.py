@@ -147,7 +147,8 @@ WORDS = {
     "target_metric=test_mae": "target_metric: unknown metric 'test_mae'; expected one of: test_loss, test_top1, ",
     "rates=statik": "rates: unknown value 'statik'; did you mean 'static'?",
     "labels_at=sever": "labels_at: unknown value 'sever'; did you mean 'server'?",
-    "labels_at=upper_left": "labels_at: unknown value 'upper_left'; expected one of: all, server",
+    "labels_at=uper_left": "labels_at: unknown value 'uper_left'; did you mean 'upper_left'?",
+    "labels_at=5": "labels_at: unknown value 5; expected one of: 1 to 4, all, lower_left, ",
     "dtype=float16": "dtype: expected float32 or float64, got 'float16'",
     "model.activation=[relu]": "upper_left: model.activation: unknown '['relu']'; did you mean 'relu'?",
     "model.activation=rellu": "upper_left: model.activation: unknown 'rellu'; did you mean 'relu'?",
@@ -260,6 +261,10 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
         (
             ("clock=wall", "absence.probability={1:0.5}"),
             "absence.probability: absence is simulated on the virtual clock alone; expected clock=virtual",
+        ),
+        (
+            ("labels_at=2", "absence.probability=0.1"),
+            "labels_at: upper_right may miss rounds, and without labels nobody learns; expected a party that does not",
         ),
         (("algo=vafl", "algo.max_ahead=-1"), "algo.max_ahead: expected a whole number of at least 0, got -1"),
         (("algo=vafl", "algo.max_ahead=few"), "algo.max_ahead: expected a whole number of at least 0, got 'few'"),

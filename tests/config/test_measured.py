@@ -50,6 +50,7 @@ def rounds_of(records: list[Record]) -> list[RoundRecord]:
     [
         (("algo=flex",), 0.2 + 0.003 + 0.3, (20, 10, 20, 40)),
         (("algo=flex", "network.t_comm=0"), 0.2 + 0.003, (20, 10, 20, 40)),
+        (("algo=flex", "network.latency=0.5"), 0.2 + 0.003 + 1, (20, 10, 20, 40)),
         (("algo=adaptive", "network.t_comm={b:1,default:0}"), 0.2 + 0.003 + 1, (20, 10, 20, 40)),
         (("algo=sync_min",), 0.03 + 9 * 0.02 + 0.003 + 0.3, (10, 10, 10, 10)),
         (("algo=sync_max",), 0.03 + 39 * 0.02 + 0.002 + 0.3, (40, 40, 40, 40)),

@@ -70,7 +70,7 @@ def test_bad_arguments_are_named(bad: dict[str, float]) -> None:
 
 def test_a_link_takes_its_latency_and_its_bytes() -> None:
     network = Network((Link(1.0, 100.0, 100.0), Link(2.0))).carrying([200, 10**9], [50, 0])
-    assert network.usual_units() == (3.5, 2.0)
+    assert network.usual_units == (3.5, 2.0)
 
 
 def rounds(records: list[Record]) -> list[RoundRecord]:

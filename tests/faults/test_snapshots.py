@@ -67,10 +67,10 @@ def test_every_algorithm_goes_on_from_any_round(
     assert_goes_on_from_anywhere(lambda: compose_job(*overrides, *more), run_inline)
 
 
-@pytest.mark.parametrize("algo", ["adaptive", "vafl"])
+@pytest.mark.parametrize("algo", ["adaptive", "vafl", "vafl algo.max_ahead=1"])
 def test_messages_on_shared_links_go_on_from_any_round(algo: str, compose_small: Compose, run_inline: Run) -> None:
     overrides = (
-        f"algo={algo}", "speeds=google_mean", "rounds=9", "network.latency={b:1,default:2}", "network.up=40",
+        *f"algo={algo}".split(), "speeds=google_mean", "rounds=9", "network.latency={b:1,default:2}", "network.up=40",
         "network.shared={lan:{up:50,parties:[a,b]},wan:{up:60,down:90}}", "network.jitter=0.5", "network.loss={c:0.3}",
     )  # fmt: skip
     assert_goes_on_from_anywhere(lambda: compose_small(*overrides), run_inline)
@@ -97,6 +97,15 @@ def test_parties_that_wait_for_slower_ones_still_do(
         "network.t_comm=[1,5,2]",
     )  # fmt: skip
     assert_goes_on_from_anywhere(lambda: compose_job(*overrides, *words.split()), run_inline)
+
+
+@pytest.mark.parametrize("algo", ["adaptive", "vafl"])
+def test_labels_at_a_party_need_nothing_saved(algo: str, compose_job: Compose, run_inline: Run, bundle: Any) -> None:
+    overrides = (
+        f"algo={algo}", "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=7", "rounds=6", "eval_every=4",
+        "labels_at=b", "server=mlp", "server.dropout=0.3", *(["absence.probability={a:0.4}"] if algo != "vafl" else []),
+    )  # fmt: skip
+    assert_goes_on_from_anywhere(lambda: compose_job(*overrides), run_inline)
 
 
 def test_a_longer_run_can_go_on_where_a_shorter_one_ended(compose_job: Compose, run_inline: Run, bundle: Any) -> None:

@@ -202,11 +202,11 @@ Away = Callable[[int], frozenset[int]]
 
 def run_rounds(
     world: World, algo: str, pace: Pace, rates: Rates, ids: Ids, rounds: int, away_in: Away = lambda r: frozenset(),
-    labels_at_server: bool = False,
+    labels_at_server: bool = False, labels_at_party: bool = False,
 ) -> list[Row]:  # fmt: skip
     """Flex-VFL, its adaptive form, Sync-Min, Sync-Max or P-BCD.
 
-    With partial participation, and with labels at the server.
+    With partial participation, and with labels at the server, or at a party: the server then has a fixed gradient, too.
     """
     rows: list[Row] = []
     all_tau, _ = pace.schedule(algo)
@@ -227,17 +227,21 @@ def run_rounds(
                     last[k][batch] = model(x[k])
             sent = [embeddings[batch] for embeddings in last]
             loss = float(world.loss(world.predict(sent), y))
-        if labels_at_server:
+        if labels_at_server or labels_at_party:
             leaves = [embeddings.clone().requires_grad_() for embeddings in sent]
-            gradients = torch.autograd.grad(world.loss(world.predict(leaves), y), leaves)
+            prediction = world.predict(leaves)
+            top, *gradients = torch.autograd.grad(world.loss(prediction, y), [prediction, *leaves])
         for k, model in enumerate(world.parties):
             if k in away:
                 continue
             loss_k = partial(loss_of_party, world, k, sent, x[k], y)
-            if labels_at_server:
+            if labels_at_server or labels_at_party:
                 loss_k = partial(product, model, x[k], gradients[k])
             local_round(model, world.rules[k], lr[k], tau[k], loss_k)
-        local_round(world.server, world.rules[-1], lr[-1], tau[-1], partial(loss_of_server, world, sent, y))
+        loss_0 = partial(loss_of_server, world, sent, y)
+        if labels_at_party:
+            loss_0 = partial(product, world.server, torch.cat(sent, dim=1), top)
+        local_round(world.server, world.rules[-1], lr[-1], tau[-1], loss_0)
         rows.append(Row(float(time), loss, tau, lr, absent=tuple(sorted(away))))
         computed += duration - max((pace.t_comm[k] for k in range(len(tau) - 1) if k not in away), default=Fraction(0))
         new = rates.following(world, pace, all_tau, [max(1, t) for t in tau], lr)

@@ -53,8 +53,8 @@ class SeveralHosts(Runtime):
         queue = self._waiting[call.host]
         while call not in self._results:
             first = queue[0]
-            args = [self._result(arg) if isinstance(arg, Call) else arg for arg in first.args]
+            args = sent([self._result(arg) if isinstance(arg, Call) else arg for arg in first.args])
             assert queue.pop(0) is first
             torch.default_generator.manual_seed(next(self._noise))  # no host may rely on another's
-            self._results[first] = sent(getattr(self.hosts[first.host], first.method)(*sent(args)))
+            self._results[first] = sent(getattr(self.hosts[first.host], first.method)(*args))
         return sent(self._results[call])

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from flexray.engine.driver.make import make_driver
+from flexray.engine.hosts.ray import RayCluster
+from flexray.engine.hosts.ray.actors import RayRuntime
+from helpers.audit import Audited, assert_private
 from helpers.jobs import Compose, Run, WriteBundle
 from helpers.ray_runs import RunOnRay, digests
 from helpers.small import NAMES
@@ -65,3 +70,28 @@ def test_a_party_model_of_the_user_and_a_generic_server_run_on_ray(
     expected = run_inline(compose_job(*overrides, "cluster=inline"))
     job = compose_job(*overrides, "cluster=local")
     assert digests(on_ray(job)) == digests(expected)
+
+
+class Watched(Audited, RayRuntime):
+    """Actors, and all that goes between them."""
+
+
+@pytest.mark.parametrize("algo", ["flex", "vafl"])
+def test_labels_and_gradients_reach_nobody_else(
+    algo: str, cluster: RayCluster, compose_job: Compose, run_inline: Run, on_ray: RunOnRay, write_bundle: WriteBundle
+) -> None:
+    """The driver runs in this process here, so that every message between the actors can be read."""
+    path = write_bundle(classes=None)
+    words = (
+        f"algo={algo}", "dataset=bundle", f"dataset.path={path}", "dataset.loss=mse", "dataset.batch_size=8",
+        "labels_at=b", "rounds=4",
+    )  # fmt: skip
+    expected = run_inline(compose_job(*words, "cluster=inline"))
+    job = compose_job(*words, "cluster=local")
+    assert digests(on_ray(job)) == digests(expected)
+    runtime = Watched(cluster._actors)
+    records = list(make_driver(job.experiment, runtime, job.cluster.placement).run())
+    assert digests(records) == digests(expected)
+    assert records[:-1] == expected[:-1]
+    labels = np.concatenate([np.load(path / split / "labels.npy") for split in ("train", "test")])
+    assert_private(runtime, job.cluster.placement, labels)

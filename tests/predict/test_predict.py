@@ -33,6 +33,15 @@ def test_predictions_have_the_accuracy_of_the_last_evaluation(finished: Path, tm
     assert len({row["id"] for row in found}) == len(found) == 359
 
 
+def test_a_run_of_an_older_version_lacks_keys(finished: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(finished, tmp_path / "run")
+    config = json.loads((folder / "configuration.json").read_text())
+    del config["network"]["latency"], config["network"]["trace"], config["stack"]
+    (folder / "configuration.json").write_text(json.dumps(config))
+    assert predict.run_command([str(folder), "-o", str(tmp_path / "p.csv")]) == 0
+    assert len(table(tmp_path / "p.csv")) == 359
+
+
 def test_all_samples_are_predicted_on_request(finished: Path, tmp_path: Path) -> None:
     assert predict.run_command([str(finished), "--split", "all", "-o", str(tmp_path / "p.csv")]) == 0
     assert sorted(int(row["id"]) for row in table(tmp_path / "p.csv")) == list(range(1797))

@@ -48,6 +48,7 @@ def test_table_2_stands_beside_the_same_optimizers(own: tuple[float, float], tmp
 OTHERS: dict[str, dict[str, Any]] = {
     "another timeout": {"timeout": 40.0},
     "another t_comm": {"network": {"t_comm": 1.0}},
+    "a latency": {"network": {"t_comm": 10.0, "latency": {"video": 3.0}}},
     "another optimizer": {"optimizer": {"_target_": "flexray.optimizers.TorchOptimizer", "name": "Adam"}},
     "proximal": {"optimizer": {**SGD, "proximal": 0.1}},
     "rates inside the round": {"optimizer": {**SGD, "local_rates": [1.0, 0.5]}},

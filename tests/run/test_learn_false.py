@@ -15,6 +15,7 @@ from flexray.run.command import run_command
 from helpers.jobs import Compose, Run
 
 QUIET = ("progress=false", "dataset.batch_size=700", "eval_train=false", "model.hidden=[4]")
+LINKS = "network.latency=1 network.up=30000 network.shared={wan:{up:50000}} network.jitter=0.3 network.loss=0.1"
 SETTINGS = {
     "flex": "algo=flex rounds=5",  # 1,258 samples: every second batch is shorter
     "adaptive": "algo=adaptive rounds=5 speeds=trace absence.probability=.4 adaptive.first=dummy optimizer.momentum=.5",
@@ -22,6 +23,11 @@ SETTINGS = {
     "sync_min": "algo=sync_min rounds=4 labels_at=server network.bits=4 network.top_k=0.3",
     "sync_max": "algo=sync_max rounds=4 frozen=[upper_left] lr_decay.milestones=[30] dtype=float64",
     "pbcd": "algo=pbcd max_time=70 speeds=google_mean network.bandwidth=90000",
+    "links": f"algo=flex rounds=4 absence.probability=0.2 {LINKS}",
+    "turns on links": f"algo=vafl rounds=20 {LINKS}",
+    "efvfl": "algo=efvfl rounds=4 absence.sample=3",
+    "labels at a party": "algo=flex rounds=4 labels_at=lower_left network.bandwidth=90000",
+    "vafl, labels at a party": "algo=vafl rounds=15 labels_at=2 network.t_comm=[1,2,3,4]",
     "vafl": "algo=vafl rounds=30 speeds=trace speeds.advance=time speeds.sample_units=7 network.bits=3",
 }
 OWN_WIDTHS = {

@@ -34,9 +34,10 @@ def test_a_wall_run_is_repeated_on_the_virtual_clock(algo: str, run_folder: RunF
         assert algo not in ("pbcd", "efvfl") or set(tau) == {1}
 
 
-def test_with_labels_at_the_server_too(run_folder: RunFolder) -> None:
-    first = run_folder("first", "labels_at=server", "lr=1e-5", "speeds=google_mean", *FAST)
-    repeated(run_folder, first, "flex", "labels_at=server", "lr=1e-5")
+@pytest.mark.parametrize("place", ["server", "b"])
+def test_with_labels_at_one_place_too(place: str, run_folder: RunFolder) -> None:
+    first = run_folder("first", f"labels_at={place}", "lr=1e-5", "speeds=google_mean", *FAST)
+    repeated(run_folder, first, "flex", f"labels_at={place}", "lr=1e-5")
     assert all(min(tau) >= 1 for tau in taus(first))
     assert summary(first)["status"] == "completed"
 

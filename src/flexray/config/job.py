@@ -16,7 +16,7 @@ from flexray.config.by_participant import resolve
 from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import build_absences, check_algorithm, wires
+from flexray.config.links import build_absences, check_algorithm, labels_at, through_label_holder, wires
 from flexray.config.measured import with_measured
 from flexray.config.network import build_network, round_trips
 from flexray.config.participants import build_participants, own_keys_of
@@ -28,7 +28,7 @@ from flexray.core.checks import one_of, positive, shown, whole, yes_or_no
 from flexray.core.costs import Costs
 from flexray.core.errors import ConfigError, blame
 from flexray.core.measured import Measured
-from flexray.core.messages import LABELS_AT, SERVER
+from flexray.core.messages import SERVER
 from flexray.core.speeds import Speeds
 from flexray.data.base import Dataset, Outline, SavedModel
 from flexray.data.outlines import check_outline
@@ -177,7 +177,7 @@ def _shared(
         threads=whole("party_threads", config["party_threads"], low=1, high=MOST_THREADS),
         wires=wires(config, outline.parties),
         error_feedback=yes_or_no("network.error_feedback", config["network"]["error_feedback"]),
-        labels_at=one_of("labels_at", config["labels_at"], LABELS_AT),
+        labels_at=labels_at(config, outline.parties),
         may_miss=frozenset() if absences is None else absences.possible,
         predicts=saved is not None,
         stack=cast(Stacking, stack),
@@ -194,7 +194,7 @@ def _system(
         names=names,
         base_units=measured.unit_s(frozen) if measured else speeds.base_units,
         timeout_units=timeout,
-        party_comm_units=round_trips(config, names[:-1]),
+        party_comm_units=through_label_holder(round_trips(config, names[:-1]), config, names[:-1]),
         lr=resolve("lr", config["lr"], names, positive),
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),

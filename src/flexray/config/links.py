@@ -9,11 +9,33 @@ from typing import Any
 
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
 from flexray.algorithms.checked import left_out
-from flexray.config.by_participant import resolve
+from flexray.config.by_participant import participant, resolve
 from flexray.core.absence import Absences, ChosenAbsences, DrawnAbsences
 from flexray.core.checks import not_negative, number, positive, shown, whole
-from flexray.core.errors import ConfigError
+from flexray.core.errors import ConfigError, near_match
 from flexray.core.links import PLAIN, Wire
+from flexray.core.messages import LABELS_AT
+
+
+def labels_at(config: Mapping[str, Any], parties: Sequence[str]) -> str:
+    """Return ``all``, ``server``, or the name of the one party that holds the labels."""
+    given = config["labels_at"]
+    if given in LABELS_AT:
+        return str(given)
+    names = list(parties)
+    if str(given) not in names and not (str(given).isdigit() and 1 <= int(given) <= len(names)):
+        words = [*LABELS_AT, *names, f"1 to {len(names)}"]
+        raise ConfigError(f"labels_at: unknown value {shown(given)}{near_match(str(given), words)}")
+    return names[participant("labels_at", given, names)]
+
+
+def through_label_holder(
+    units: Sequence[float], config: Mapping[str, Any], parties: Sequence[str]
+) -> tuple[float, ...]:
+    """Return every party's round trip; where one party holds the labels, its own to the server comes on top."""
+    holder = labels_at(config, parties)
+    top = 0.0 if holder in LABELS_AT else units[list(parties).index(holder)]
+    return tuple(own + top for own in units)
 
 
 def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]:
@@ -79,6 +101,11 @@ def build_absences(
         if config["clock"]["kind"] == "wall":
             raise ConfigError("clock: the algo leaves parties out of rounds, as in simulation alone; expected virtual")
         absences = ChosenAbsences(partial(left_out, algorithm), count, absences)
+    holder = labels_at(config, parties)
+    if absences is not None and holder not in LABELS_AT and parties.index(holder) in absences.possible:
+        raise ConfigError(
+            f"labels_at: {holder} may miss rounds, and without labels nobody learns; expected a party that does not"
+        )
     return absences
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flexray.config.by_participant import optional, participant, resolve
+from flexray.config.links import labels_at
 from flexray.config.schema import NetworkConfig, NetworkTraceConfig
 from flexray.config.speeds import ADVANCE, AT_END, chosen_machines, trace_path
 from flexray.core.checks import fraction, not_negative, number, one_of, positive, shown
 from flexray.core.errors import ConfigError, near_match
+from flexray.core.messages import LABELS_AT
 from flexray.core.network import Link, Network, Scale, SharedLink
 from flexray.traces.reading import read_trace, trace_info
 from flexray.traces.speeds import Samples
@@ -27,26 +30,25 @@ def round_trips(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[floa
     Raises:
         ConfigError: A party has both.
     """
-    node, count = config["network"], len(parties)
-    latency = resolve("network.latency", node["latency"], parties, not_negative, [math.inf] * count)
+    node = config["network"]
     t_comm = resolve("network.t_comm", node["t_comm"], parties, not_negative)
-    own = [k for k in range(count) if latency[k] < math.inf]
-    _refuse_t_comm(config, parties, own)
-    return tuple(2 * latency[k] if k in own else t_comm[k] for k in range(count))
+    if node["latency"] is None:
+        return t_comm
+    latency = resolve("network.latency", node["latency"], parties, not_negative, [math.inf] * len(parties))
+    own = {k for k, units in enumerate(latency) if units < math.inf}
+    _refuse_t_comm(node["t_comm"], parties, own)
+    return tuple(2 * latency[k] if k in own else units for k, units in enumerate(t_comm))
 
 
-def _refuse_t_comm(config: Mapping[str, Any], parties: Sequence[str], own: Sequence[int]) -> None:
-    """Refuse a t_comm that is given for a party with a latency; one number for all is for the others."""
-    given = config["network"]["t_comm"]
+def _refuse_t_comm(given: Any, parties: Sequence[str], own: Collection[int]) -> None:
+    """Refuse a t_comm that is ``given`` for a party with a latency of its ``own``; one number for all is for others."""
     if isinstance(given, Mapping):
-        named = [participant("network.t_comm", who, parties) for who in given if who != "default"]
+        named = {participant("network.t_comm", who, parties) for who in given if who != "default"}
     else:
-        named = list(range(len(parties))) if isinstance(given, Sequence) else []
-    if both := [parties[k] for k in own if k in named]:
-        raise ConfigError(f"network.latency: '{both[0]}' has a network.t_comm, too; expected one of them")
-    in_seconds = config["clock"]["kind"] == "wall" or config["speeds"]["kind"] == "measured"
-    usual = 0.0 if in_seconds else NetworkConfig.t_comm
-    if len(own) == len(parties) and not named and given != usual:
+        named = set(range(len(parties))) if isinstance(given, Sequence) else set()
+    if both := sorted(named.intersection(own)):
+        raise ConfigError(f"network.latency: '{parties[both[0]]}' has a network.t_comm, too; expected one of them")
+    if len(own) == len(parties) and not isinstance(given, Mapping) and given not in (0, NetworkConfig.t_comm):
         raise ConfigError(
             f"network.latency: given for all parties, together with network.t_comm={shown(given)}; expected one of them"
         )
@@ -71,17 +73,21 @@ def build_network(
     up, down = _bandwidths(node, parties)
     jitter = resolve("network.jitter", node["jitter"], parties, fraction, [0.0] * count)
     loss = resolve("network.loss", node["loss"], parties, partial(number, low=0, below=1), [0.0] * count)
-    columns = zip(round_trips(config, parties), up, down, jitter, loss, strict=True)
-    links = tuple(Link(*column) for column in columns)
     shared = _shared(node["shared"], parties)
     if shared and takes_turns and config["clock"]["kind"] == "wall":
         raise ConfigError("network.shared: turns share links on the virtual clock alone; expected clock=virtual")
-    scale = _scale(node["trace"], links, parties, seed, base_dir)
+    scale = _scale(node["trace"], min(*up, *down) < math.inf, parties, seed, base_dir)
     finer = any(node[key] is not None for key in ("latency", "up", "down"))
     one_by_one = finer or any(jitter) or any(loss) or bool(shared) or scale is not None
+    if one_by_one and labels_at(config, parties) not in LABELS_AT:
+        raise ConfigError(
+            f"labels_at: of labels at one party, {labels_at(config, parties)}, messages are not timed one by one;"
+            " expected network.t_comm and network.bandwidth alone"
+        )
     if not one_by_one and node["bandwidth"] is None:
         return None
-    return Network(links, one_by_one, shared, seed, scale)
+    columns = zip(round_trips(config, parties), up, down, jitter, loss, strict=True)
+    return Network(tuple(Link(*column) for column in columns), one_by_one, shared, seed, scale)
 
 
 def _bandwidths(node: Mapping[str, Any], parties: Sequence[str]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -120,13 +126,14 @@ def _shared_link(key: str, node: Any, parties: Sequence[str]) -> SharedLink:
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise ConfigError(f"{key}.parties: expected a list of parties, got {shown(given)}")
     places = [participant(f"{key}.parties", who, parties) for who in given]
-    if twice := [parties[k] for k in places if places.count(k) > 1]:
-        raise ConfigError(f"{key}.parties: '{twice[0]}' is given twice")
+    if len(set(places)) < len(places):
+        twice, _ = Counter(places).most_common(1)[0]
+        raise ConfigError(f"{key}.parties: '{parties[twice]}' is given twice")
     return SharedLink(frozenset(places), up, down)
 
 
 def _scale(
-    node: Mapping[str, Any], links: Sequence[Link], parties: Sequence[str], seed: int, base_dir: Path
+    node: Mapping[str, Any], has_bandwidths: bool, parties: Sequence[str], seed: int, base_dir: Path
 ) -> Scale | None:
     """Return what a trace multiplies bandwidths by, or None without one."""
     key = "network.trace"
@@ -135,7 +142,7 @@ def _scale(
             if node[name] != value:
                 raise ConfigError(f"{key}.{name}: expected {key}.path, too, the trace that it is about")
         return None
-    if all(link.up == link.down == math.inf for link in links):
+    if not has_bandwidths:
         raise ConfigError(f"{key}.path: scales bandwidths; expected network.bandwidth, network.up or network.down")
     advance = one_of(f"{key}.advance", node["advance"], ADVANCE)
     at_end = one_of(f"{key}.at_end", node["at_end"], AT_END)

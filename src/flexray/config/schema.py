@@ -200,7 +200,7 @@ class RunConfig:
     smoothness: Any = None
     rates: str = "fixed"
     frozen: Any = field(default_factory=list)
-    labels_at: str = "all"
+    labels_at: Any = "all"
     clip_norm: float | None = None
     embedding: int = 32
     eval_every: int | None = None

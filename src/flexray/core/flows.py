@@ -76,17 +76,32 @@ class Traffic:
     """Flows that share links, one at each place at a time.
 
     Args:
-        capacities: Bytes per unit of time of every shared link.
-        places: How many places there are.
-        now: The time from which they flow.
+        begin_f: When the first byte of each leaves; infinite where there is none.
+        left_f: Bytes that have not arrived.
+        most_f: Bytes per unit of time on each one's own link; may be infinite.
+        crosses_fl: The shared links that each crosses.
+        capacities: Bytes per unit of time of these.
     """
 
-    def __init__(self, capacities: Sequence[float], places: int, now: float = 0.0) -> None:
-        self.now = now
-        self._capacity_l = np.array(capacities, dtype=float)
-        self._begin_f = np.full(places, math.inf)
-        self._left_f, self._most_f = np.zeros(places), np.zeros(places)
-        self._crosses_fl = np.zeros((places, len(capacities)), dtype=bool)
+    def __init__(
+        self,
+        begin_f: FloatArray,
+        left_f: FloatArray,
+        most_f: FloatArray,
+        crosses_fl: BoolArray,
+        capacities: Sequence[float],
+    ) -> None:
+        self.now = 0.0
+        self._begin_f, self._left_f, self._most_f = (np.array(a, dtype=float) for a in (begin_f, left_f, most_f))
+        self._crosses_fl, self._capacity_l = crosses_fl.copy(), np.array(capacities, dtype=float)
+
+    @classmethod
+    def idle(cls, places: int, capacities: Sequence[float], now: float = 0.0) -> Traffic:
+        """Return free places from the time ``now`` on."""
+        none_f = np.zeros(places)
+        traffic = cls(none_f + math.inf, none_f, none_f, np.zeros((places, len(capacities)), dtype=bool), capacities)
+        traffic.now = now
+        return traffic
 
     def send(self, place: int, flow: Flow) -> None:
         """Put a flow at a place; it begins now at the earliest."""
@@ -130,21 +145,22 @@ class Traffic:
         return min(begins, float(end_f.min(initial=math.inf))), places, rate_f, end_f
 
 
-def end_times(flows: Sequence[Flow], capacities: Sequence[float]) -> tuple[float, ...]:
-    """Return when each flow ends, if there are no others.
+def end_times(
+    begin_f: FloatArray, size_f: FloatArray, most_f: FloatArray, crosses_fl: BoolArray, capacities: Sequence[float]
+) -> FloatArray:
+    """Return when each flow ends, if there are no others; the arguments are those of :class:`Traffic`.
 
     Example:
         Two messages of 100 bytes share 10 bytes per unit, and the second begins 5 units later: it gets all once the
         first has ended.
 
-        >>> end_times([Flow(0.0, 100.0, crosses=(0,)), Flow(5.0, 100.0, crosses=(0,))], [10.0])
-        (15.0, 20.0)
+        >>> shared = np.array([[True], [True]])
+        >>> begin, size, most = (np.array(pair) for pair in ((0.0, 5.0), (100.0, 100.0), (np.inf, np.inf)))
+        >>> end_times(begin, size, most, shared, [10.0]).tolist()
+        [15.0, 20.0]
     """
-    traffic = Traffic(capacities, len(flows))
-    for place, flow in enumerate(flows):
-        traffic.send(place, flow)
-    ends = [0.0] * len(flows)
+    traffic, end_f = Traffic(begin_f, size_f, most_f, crosses_fl, capacities), np.zeros(len(begin_f))
     while traffic.is_busy:
-        for place in traffic.step():
-            ends[place] = traffic.now
-    return tuple(ends)
+        places = traffic.step()
+        end_f[places] = traffic.now
+    return end_f

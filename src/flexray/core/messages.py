@@ -14,8 +14,8 @@ import numpy.typing as npt
 SERVER = "server"
 SERVER_INDEX = 0
 """The server's index in the paper and in random streams; parties are 1..K there."""
-LabelsAt = Literal["all", "server"]
-LABELS_AT: tuple[LabelsAt, ...] = ("all", "server")
+LABELS_AT = ("all", "server")
+"""Holders of the labels besides a single party."""
 
 FloatArray = npt.NDArray[np.floating]
 State = dict[str, npt.NDArray[Any]]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from flexray.core.neutral import is_under
 from flexray.report.runs import Run
 from flexray.report.statistics import Spread
 
@@ -37,6 +38,10 @@ class Published:
     time: Spread | None
 
 
+FINER = tuple(f"network.{key}" for key in ("latency", "up", "down", "shared", "jitter", "loss", "trace.path"))
+"""Keys of links that the paper does not have."""
+
+
 def published(run: Run, dataset: str | None = None) -> Published | None:
     """Return the paper's figure for a run's setting and algorithm, or None if the paper has none.
 
@@ -46,6 +51,8 @@ def published(run: Run, dataset: str | None = None) -> Published | None:
     """
     name = dataset or run.text("dataset")
     if name not in DATASETS or run.time_unit != "units":
+        return None
+    if any(value not in (None, 0) and is_under(key, FINER) for key, value in run.config.items()):
         return None
     config, algo, speeds = run.config, run.text("algo"), run.choices.get("speeds")
     t_comm, timeout = _number(config.get("network.t_comm")), _number(config.get("timeout")) or TIMEOUTS[name]

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.core.clock import Stopwatch
@@ -35,6 +35,7 @@ from flexray.core.network import Network
 from flexray.data.base import Split
 from flexray.engine.driver.divergence import Watch
 from flexray.engine.driver.experiment import Experiment
+from flexray.engine.driver.labels import Labels
 from flexray.engine.driver.limits import check_max_time
 from flexray.engine.driver.records import Pending, sent_again
 from flexray.engine.driver.seam import Placement, Runtime, T, remote
@@ -69,6 +70,7 @@ class Driver(ABC):
         self._classes = classes_of(experiment.shared)
         self._groups = [remote(runtime, host, self._classes[0]) for host in placement.group_hosts]
         self._server = remote(runtime, placement.server_host, self._classes[1])
+        self._labels = Labels(experiment, runtime, placement, self._server)
         self._clock = Stopwatch()
         self._pending: deque[Pending] = deque()
         self._computed = [0.0]
@@ -127,23 +129,20 @@ class Driver(ABC):
         self._runtime.get([create(host, self._classes[0], specs, shared) for host, specs in hosts])
         widths = tuple(w for group in self._runtime.get([group.widths() for group in self._groups]) for w in group)
         server = create(place.server_host, self._classes[1], shared, widths)
-        *stacked, _ = self._runtime.get([*self._everywhere(lambda group: group.connect(widths)), server])
+        made = [*self._everywhere(lambda group: group.connect(widths)), server, *self._labels.create(shared)]
+        stacked = self._runtime.get(made)[: len(groups)]
         if x.network is not None:
             self._connect_links(x.network, widths)
-            check_max_time(replace(self._x, algorithm=self._algorithm))
         return sum(stacked)
 
     def _connect_links(self, network: Network, widths: tuple[int, ...]) -> Network:
-        """Return the network with the messages of a whole batch; add what they take to every party's t_comm."""
-        shared, system = self._x.shared, self._algorithm.system
+        """Return the links with the messages of a whole batch; add what these take to every party's t_comm."""
         head = self._runtime.get([self._server.start()])[0]
-        size, itemsize = shared.batch_size, head.state_v.itemsize
-        up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
-        gets_phi = not self._algorithm.takes_turns and shared.labels_at == "all"
-        down = [head.state_v.nbytes + sum(up) if gets_phi else size * width * itemsize for width in widths]
-        network = network.carrying(up, down)
+        network = network.carrying(*self._x.message_bytes(widths, head.state_v))
+        units = self._labels.through_holder(network, head.state_v.itemsize)
+        self._algorithm = self._algorithm.for_system(replace(self._algorithm.system, party_comm_units=units))
         self._x = replace(self._x, network=network)
-        self._algorithm = self._algorithm.for_system(replace(system, party_comm_units=network.usual_units()))
+        check_max_time(replace(self._x, algorithm=self._algorithm))
         return network
 
     def _everywhere(self, call: Callable[[PartyGroup], T]) -> list[T]:
@@ -203,14 +202,11 @@ class Driver(ABC):
         self._evaluated, self._evaluated_units = done, self._clock.now
         if not self._x.shared.learns:
             return
-        splits: list[Split] = ["test"]
-        if self._x.shared.outline.sizes["val"]:
-            splits.append("val")
-        if self._x.evaluations.train:
-            splits.append("train")
+        wanted = {"test": True, "val": self._x.shared.outline.sizes["val"], "train": self._x.evaluations.train}
+        splits = [cast("Split", split) for split, is_wanted in wanted.items() if is_wanted]
         as_sent = self._x.evaluations.as_sent
         metrics = tuple(
-            self._server.evaluate(split, *[group.embed_split(split, "eval", as_sent) for group in self._groups])
+            self._labels.evaluate(split, *[group.embed_split(split, "eval", as_sent) for group in self._groups])
             for split in splits
         )
         record = EvalRecord(done, done / self._epoch_rounds, self._clock.now, {})

@@ -7,7 +7,7 @@ are computed ahead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -139,7 +139,7 @@ class EventDriver(Driver):
     def _take_over(self, state: dict[str, Any]) -> None:
         turns = [entry[-1] for entry in state["queue"][0]] + state.get("transfers", (0.0, []))[1]
         waiting, plans = sorted(turn[0] for turn in turns), [turn[2] for turn in turns]
-        begun = [k for k in range(len(self._turn)) if not self._is_ahead(k, state["turn"])]
+        begun = self._may_begin(range(len(self._turn)), state["turn"])
         if waiting != begun or len(state["watches"]) != len(self._turn):
             raise ValueError(f"queue: expected a turn of each of {len(begun)} parties, got those of {waiting}")
         if any({len(plan.tau), len(plan.lr)} != {len(self._x.names)} for plan in plans):
@@ -150,17 +150,19 @@ class EventDriver(Driver):
         if self._transfers is not None:
             self._transfers.load(state["transfers"], self._turn)
 
-    def _is_ahead(self, party: int, turns: Sequence[int]) -> bool:
-        """Whether a party has taken so many more turns than the slowest that it has to wait."""
+    def _may_begin(self, parties: Iterable[int], turns: Sequence[int]) -> list[int]:
+        """Return those of ``parties``, in order, that are not so far ahead of the slowest that they have to wait."""
         most = self._algorithm.max_ahead
-        return most is not None and turns[party] - min(turns) > most
+        if most is None:
+            return sorted(parties)
+        slowest = min(turns)
+        return sorted(party for party in parties if turns[party] - slowest <= most)
 
     def _begin_turns(self) -> None:
         """Let the parties that are between two turns begin the next one, except those that have to wait."""
-        for party in sorted(self._idle):
-            if not self._is_ahead(party, self._turn):
-                self._idle.remove(party)
-                self._begin_turn(party)
+        for party in self._may_begin(self._idle, self._turn):
+            self._idle.remove(party)
+            self._begin_turn(party)
 
     def _begin_turn(self, party: int) -> None:
         watch = self._watches[party]
@@ -192,18 +194,19 @@ class EventDriver(Driver):
         """Start both steps of a turn; return the promise of the party's next embeddings."""
         turn = self._turn[party]
         self._turn[party] += 1
-        answer = self._server.answer(record.round - 1, party, turn, orders[-1], own)
+        answer, judged = self._labels.answer(record.round - 1, party, turn, orders[-1], own)
         followed = self._group_of(party).follow(self._place[party], turn, orders[party], answer)
-        self._pending.append(Pending(record, (answer, followed), self._x.sends(turn, [party])))
+        self._pending.append(Pending(record, (answer, followed, *judged), self._x.sends(turn, party)))
         return followed
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
-        answer, followed = values
+        answer, followed, *judged = values
         party, count = record.party or 0, len(self._x.parties)
-        self._watch.reports(record.round, _spread(followed.report, answer.report, party, count))
-        up = tuple(answer.report.up_bytes if k == party else 0 for k in range(count))
-        down = tuple(answer.report.down_bytes if k == party else 0 for k in range(count))
-        return completed(record, answer.report.loss, up, down, answer.staleness)
+        own = followed.report._replace(up_bytes=answer.report.up_bytes, down_bytes=answer.report.down_bytes)
+        reports = self._labels.noted(_spread(own, answer.report, party, count), judged)
+        self._watch.reports(record.round, reports)
+        up, down = tuple(r.up_bytes for r in reports[:-1]), tuple(r.down_bytes for r in reports[:-1])
+        return completed(record, self._labels.loss(reports), up, down, answer.staleness)
 
 
 def _spread(report: Report, server: Report, party: int, count: int) -> tuple[Report, ...]:

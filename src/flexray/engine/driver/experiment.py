@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from flexray.algorithms.base import EventAlgorithm, Moment, RoundAlgorithm
 from flexray.core.absence import Absences
-from flexray.core.messages import Report
-from flexray.core.network import Network
+from flexray.core.messages import FloatArray
+from flexray.core.network import WAYS, Network
 from flexray.core.scores import meets
 from flexray.core.speeds import Speeds
 from flexray.engine.parties.spec import ParticipantSpec, Shared
@@ -159,33 +159,45 @@ class Experiment:
         """Whether parties wait for slower ones between their turns."""
         return isinstance(self.algorithm, EventAlgorithm) and self.algorithm.max_ahead is not None
 
-    def moment(
-        self, index: int, sim_time: float, reports: tuple[Report, ...] | None = None, everybody: bool = False
-    ) -> Moment:
+    def moment(self, index: int, sim_time: float, everybody: bool = False) -> Moment:
         """Return what is known when a round (0-based) starts; ``everybody``: as if nobody were absent."""
         utilization = self.speeds.utilization(index, sim_time)
         absent = frozenset[int]() if everybody else self.absent(index, utilization)
         timed = self.network is not None and self.network.one_by_one
         units = self.network.round_units(index, sim_time, absent) if self.network and timed else None
-        return Moment(index, sim_time, utilization, reports, absent, units)
+        return Moment(index, sim_time, utilization, absent=absent, party_comm_units=units)
 
     def turn(self, party: int, index: int, sim_time: float) -> Moment:
         """Return what is known when a turn (0-based) of a party (0-based) starts: its link as if nobody else sent."""
         utilization, units = self.speeds.utilization(index, sim_time), None
         if self.network is not None and self.network.one_by_one:
-            own = self.network.turn_units(party, index, sim_time)
-            units = tuple(own if k == party else u for k, u in enumerate(self.network.usual_units()))
+            usual, own = self.network.usual_units, self.network.turn_units(party, index, sim_time)
+            units = (*usual[:party], own, *usual[party + 1 :])
         return Moment(index, sim_time, utilization, party_comm_units=units)
 
-    def sends(self, index: int, parties: Collection[int]) -> tuple[tuple[int, int], ...] | None:
-        """Return how often messages up and down are sent, those of ``parties`` in a round (VAFL: a turn); None: once.
+    def message_bytes(self, widths: Sequence[int], head_v: FloatArray) -> tuple[list[int], list[int]]:
+        """Return the bytes of every party's message up and of the one down, with a whole batch.
 
-        Others count as sent once, so that nothing of them is drawn.
+        Args:
+            widths: The parties' embedding widths.
+            head_v: The server's parameters.
         """
+        shared, size, itemsize = self.shared, self.shared.batch_size, head_v.itemsize
+        up = [shared.wire(k).nbytes(size, width, itemsize) for k, width in enumerate(widths)]
+        gets_phi = not self.algorithm.takes_turns and shared.labels_at == "all"
+        phi = head_v.nbytes + sum(up)
+        return up, [phi if gets_phi else size * width * itemsize for width in widths]
+
+    def sends(self, index: int, party: int | None = None) -> tuple[tuple[int, int], ...] | None:
+        """Return how often messages up and down are sent in a round, or in a turn of a party; None: all once."""
         network = self.network
-        if network is None or not any(link.loss for link in network.links):
+        if network is None or not network.loses:
             return None
-        return tuple(network.sends(k, index) if k in parties else (1, 1) for k in range(len(self.parties)))
+        if party is None:
+            up, down = (network.in_round(way, index, 0.0).sends_p.tolist() for way in WAYS)
+            return tuple(zip(up, down, strict=True))
+        up, down = (int(network.in_turn(way, party, index, 0.0).sends_p[0]) for way in WAYS)
+        return tuple((up, down) if k == party else (1, 1) for k in range(len(self.parties)))
 
     def absent(self, round_index: int, utilization: Sequence[float]) -> frozenset[int]:
         """Return the parties (0-based) that miss a round (0-based) in which CPU utilizations are these."""

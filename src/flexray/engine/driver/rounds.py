@@ -7,6 +7,7 @@ call.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
@@ -32,6 +33,7 @@ class RoundDriver(Driver):
         super().__init__(experiment, runtime, placement)
         self._algorithm = algorithm
         self._next = Moment(-1, 0.0, ())
+        self._judged: list[Report] = []
 
     def _turns_per_batch(self) -> int:
         return 1
@@ -45,7 +47,7 @@ class RoundDriver(Driver):
         embeddings = self._embed(done, again=True) if done != limit else []
         server = self._server.start()
         while done != limit and not self._stopping:
-            now = self._x.moment(done, self._clock.now, self._reports)
+            now = self._moment(done)
             plan = plan_round(self._algorithm, now)
             start, end = self._clock.now, plan.end(self._clock)
             if not self._fits(end.now):
@@ -61,8 +63,8 @@ class RoundDriver(Driver):
             self._await(embeddings, server)
             ahead = None if evaluated else absent_next
             embeddings, server = self._submit(done - 1, orders, ahead, embeddings, server)
-            sends = self._x.sends(now.round, range(len(self._x.parties)))
-            self._pending.append(Pending(record, (*embeddings, server), sends))
+            sends = self._x.sends(now.round)
+            self._pending.append(Pending(record, (*embeddings, server, *self._judged), sends))
             if evaluated:
                 yield from self._read(self._lookahead)
                 self._evaluate(done)
@@ -85,11 +87,16 @@ class RoundDriver(Driver):
         absent = self._absent(index)
         return [group.embed_again(index, absent) if again else group.embed(index, absent) for group in self._groups]
 
+    def _moment(self, index: int) -> Moment:
+        """Return what is known when a round starts now; it is asked for when the round before is planned, too."""
+        now = self._clock.now
+        if (self._next.round, self._next.sim_time) != (index, now):
+            self._next = self._x.moment(index, now)
+        return replace(self._next, reports=self._reports)
+
     def _absent(self, index: int) -> list[int]:
         """Return the parties that miss a round that starts now."""
-        if self._x.absences is None:
-            return []
-        return sorted(self._x.absent(index, self._x.speeds.utilization(index, self._clock.now)))
+        return sorted(self._moment(index).absent) if self._x.absences is not None else []
 
     def _orders_at(self, now: Moment, plan: Plan) -> list[Order]:
         return self._orders(plan, now.round)
@@ -120,11 +127,11 @@ class RoundDriver(Driver):
             server: Promise of the server's parameters at its start.
         """
         own = [[orders[k] for k in group] for group in self._placement.groups]
-        if self._x.shared.labels_at == "server":
-            gradients = self._server.gradients(index, *embeddings)
+        if self._x.shared.labels_at != "all":
+            computed, self._judged = self._labels.gradients(index, embeddings)
             replies = [
-                group.reuse(index, orders_g, absent_next, gradients)
-                for group, orders_g in zip(self._groups, own, strict=True)
+                group.reuse(index, orders_g, absent_next, self._server.gradients_of(members, computed))
+                for group, members, orders_g in zip(self._groups, self._placement.groups, own, strict=True)
             ]
         else:
             replies = [  # a group has its own embeddings
@@ -134,19 +141,19 @@ class RoundDriver(Driver):
         return replies, self._server.train(index, orders[-1], *embeddings)
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
-        reports = reports_of(values)
+        reports = self._reports_of(values)
         self._reports = self._last_reports(record, reports) if self._algorithm.needs_reports else None
         self._watch.reports(record.round, reports)
         up, down = tuple(r.up_bytes for r in reports[:-1]), tuple(r.down_bytes for r in reports[:-1])
-        return completed(record, reports[-1].loss, up, down)
+        return completed(record, self._labels.loss(reports), up, down)
 
     def _last_reports(self, record: RoundRecord, reports: tuple[Report, ...]) -> tuple[Report, ...]:
         """Return everybody's report on the last round that it took part in."""
         before, away = self._reports, frozenset(record.absent or ())
         return reports if before is None else tuple(before[k] if k in away else r for k, r in enumerate(reports))
 
-
-def reports_of(values: list[Any]) -> tuple[Report, ...]:
-    """Return the reports in the replies of the groups and, last, the server."""
-    *groups, server = values
-    return (*(report for group in groups for report in group.reports), server.report)
+    def _reports_of(self, values: list[Any]) -> tuple[Report, ...]:
+        """Return the reports in the replies of the groups, the server and, if there is one, the label holder."""
+        groups, (server, *judged) = values[: len(self._groups)], values[len(self._groups) :]
+        reports = (*(report for group in groups for report in group.reports), server.report)
+        return self._labels.noted(reports, judged)

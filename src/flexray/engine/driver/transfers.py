@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flexray.algorithms.base import Plan
-from flexray.core.flows import Flow, Traffic
-from flexray.core.network import WAYS, Message, Network
+from flexray.core.flows import Traffic
+from flexray.core.network import Network
 
 SavedTurn = tuple[int, float, Plan, tuple[float, ...], bool, float, float]
 """Party, start, plan, utilization, whether the message goes up, when it begins, bytes left of it."""
@@ -27,14 +27,16 @@ class TurnUnderWay:
         start: When it began.
         plan: What happens at its end, as if nobody else sent.
         utilization: CPU utilizations at its start.
-        down: The answer, once it is its turn; None: it is on its way.
+        index: Its number (0-based) among the party's turns.
+        is_up: Whether the message is on its way; else the answer is.
     """
 
     party: int
     start: float
     plan: Plan
     utilization: tuple[float, ...]
-    down: Message | None
+    index: int
+    is_up: bool
 
 
 class Transfers:
@@ -46,7 +48,7 @@ class Transfers:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._traffic = Traffic(network.capacities, len(network.links))
+        self._traffic = Traffic.idle(len(network.links), network.capacities)
         self._turns: dict[int, TurnUnderWay] = {}
 
     @property
@@ -66,18 +68,18 @@ class Transfers:
 
     def begin(self, party: int, index: int, start: float, plan: Plan, utilization: tuple[float, ...]) -> None:
         """Begin the turn (0-based) of a party at ``start``: it computes, then sends."""
-        up, down = (self._network.message(way, party, index, start) for way in WAYS)
-        self._traffic.send(party, up.flow(start + plan.duration_units - plan.comm_units))
-        self._turns[party] = TurnUnderWay(party, start, plan, utilization, down)
+        computed = start + plan.duration_units - plan.comm_units
+        self._traffic.send(party, self._network.flow("up", party, index, start, computed))
+        self._turns[party] = TurnUnderWay(party, start, plan, utilization, index, is_up=True)
 
     def step(self) -> list[TurnUnderWay]:
         """Let time pass until :attr:`next`; return the turns that arrive then, with the time that they really took."""
         arrived = []
         for party in self._traffic.step():
             turn = self._turns[party]
-            if turn.down is not None:
-                self._traffic.send(party, turn.down.flow(self.now))
-                self._turns[party] = replace(turn, down=None)
+            if turn.is_up:
+                self._traffic.send(party, self._network.flow("down", party, turn.index, turn.start, self.now))
+                self._turns[party] = replace(turn, is_up=False)
             else:
                 took, computing = self.now - turn.start, turn.plan.duration_units - turn.plan.comm_units
                 plan = replace(turn.plan, duration_units=took, comm_units=max(0.0, took - computing))
@@ -89,8 +91,7 @@ class Transfers:
         saved = []
         for party in self.parties:
             turn, flow = self._turns[party], self._traffic.flow(party)
-            is_up = turn.down is not None
-            saved.append((party, turn.start, turn.plan, turn.utilization, is_up, flow.begin, flow.left))
+            saved.append((party, turn.start, turn.plan, turn.utilization, turn.is_up, flow.begin, flow.left))
         return self.now, saved
 
     def load(self, saved: tuple[float, list[SavedTurn]], turns: Sequence[int]) -> None:
@@ -100,11 +101,10 @@ class Transfers:
             ValueError: No message can be in such a state.
         """
         now, under_way = saved
-        self._traffic = Traffic(self._network.capacities, len(self._network.links), now)
+        self._traffic = Traffic.idle(len(self._network.links), self._network.capacities, now)
         for party, start, plan, utilization, is_up, begin, left in under_way:
             if not (0 <= party < len(turns) and 0 <= now < math.inf and 0 <= begin < math.inf and 0 <= left < math.inf):
                 raise ValueError(f"transfers: no such message can be: {left} bytes of party {party} at {begin}")
-            up, down = (self._network.message(way, party, turns[party], start) for way in WAYS)
-            message = up if is_up else down
-            self._traffic.send(party, Flow(begin, left, message.most, message.crosses))
-            self._turns[party] = TurnUnderWay(party, start, plan, utilization, down if is_up else None)
+            flow = self._network.flow("up" if is_up else "down", party, turns[party], start, begin)
+            self._traffic.send(party, replace(flow, begin=begin, left=left))
+            self._turns[party] = TurnUnderWay(party, start, plan, utilization, turns[party], is_up)

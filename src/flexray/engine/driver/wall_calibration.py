@@ -16,9 +16,10 @@ from flexray.algorithms.base import RoundAlgorithm
 from flexray.core.messages import GroupReply, Order, Pace, Record, Report, Snapshot, Started
 from flexray.core.timings import Samples, Timings
 from flexray.engine.driver.experiment import Experiment, WallClock
-from flexray.engine.driver.rounds import RoundDriver, reports_of
+from flexray.engine.driver.rounds import RoundDriver
 from flexray.engine.driver.seam import Placement, Runtime, remote
 from flexray.engine.driver.snapshots import Saves
+from flexray.engine.parties.labels import LabelHolder
 from flexray.engine.parties.pace import Timer
 from flexray.engine.parties.timed import TimedGroup, TimedServer
 
@@ -51,7 +52,7 @@ class CalibrationDriver(RoundDriver):
         self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: RoundAlgorithm, wall: WallClock
     ) -> None:
         super().__init__(experiment, runtime, placement, algorithm)
-        self._classes = TimedGroup, TimedServer
+        self._classes = TimedGroup, TimedServer, LabelHolder
         self._groups = [remote(runtime, host, TimedGroup) for host in placement.group_hosts]
         self._server = remote(runtime, placement.server_host, TimedServer)
         self._budget_s = wall.calibrates_s or 0.0
@@ -116,7 +117,7 @@ class CalibrationDriver(RoundDriver):
         orders = [Order(int(k in places and not system.frozen[k]), lr * STILL, pace) for k, lr in enumerate(system.lr)]
         timer = Timer()
         self._embeddings, self._reply = self._submit(self._index, orders, [], self._embeddings, self._reply)
-        reports = reports_of([*self._runtime.get(self._embeddings), *self._runtime.get([self._reply])])
+        reports = self._reports_of([*self._runtime.get(self._embeddings), *self._runtime.get([self._reply])])
         took_s = timer.now()
         self._index += 1
         self._bytes = tuple(report.up_bytes + report.down_bytes for report in reports[:-1])

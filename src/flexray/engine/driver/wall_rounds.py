@@ -16,7 +16,7 @@ from flexray.algorithms.checked import plan_dummy
 from flexray.core.clock import Stopwatch
 from flexray.core.messages import GroupReply, Order, Pace, Report, RoundRecord, ServerReply
 from flexray.engine.driver.experiment import Experiment, WallClock
-from flexray.engine.driver.rounds import RoundDriver, reports_of
+from flexray.engine.driver.rounds import RoundDriver
 from flexray.engine.driver.seam import Placement, Runtime
 from flexray.engine.parties.pace import Timer
 
@@ -71,7 +71,7 @@ class WallRoundDriver(RoundDriver):
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
         """Wait for the slowest link, then read the clock."""
-        reports = reports_of(values)
+        reports = self._reports_of(values)
         self._overhead_s = max(0.0, self._timer.now() - self._longest_span(reports))
         self._timer.sleep(record.comm_units)
         duration = self._timer.now()
@@ -123,7 +123,7 @@ class WallRoundDriver(RoundDriver):
         head = self._runtime.get([self._server.get_state()])[0]
         timer = Timer()
         replies, after = self._submit(0, orders, None, self._embed(0), self._server.start())
-        reports = reports_of([*self._runtime.get(replies), *self._runtime.get([after])])
+        reports = self._reports_of([*self._runtime.get(replies), *self._runtime.get([after])])
         seconds = timer.now()
         put_back = self._everywhere(lambda group: group.set_states(next(states)))
         self._runtime.get([*put_back, *self._at_server(lambda server: server.set_state(head))])

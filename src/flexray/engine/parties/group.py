@@ -141,23 +141,23 @@ class PartyGroup:
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
         phi = Phi(self._fusion, blocks, self._compute)
         block_bytes = [self._shared.block_bytes(k, block) for k, block in enumerate(blocks)]
-        down_bytes = server.state_v.nbytes + sum(block_bytes)
+        down_bytes = dict.fromkeys(range(len(blocks)), server.state_v.nbytes + sum(block_bytes))
         return self._round(
             index, orders, absent_next,
             lambda stack, own: stack.train(phi, self._labels_b, own),
-            lambda party, order: party.train(phi, self._labels_b, order, index), [down_bytes] * len(blocks),
+            lambda party, order: party.train(phi, self._labels_b, order, index), down_bytes,
         )  # fmt: skip
 
     def reuse(
         self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, gradients: GroupReply
     ) -> GroupReply:
-        """Run round ``index`` where labels are at the server: along its ``gradients``; else as :meth:`train`."""
-        grads = gradients.blocks
+        """Run round ``index`` where labels are elsewhere: along ``gradients``, its own; else as :meth:`train`."""
+        grads = {party.index - 1: block for party, block in zip(self.parties, gradients.blocks, strict=True)}
         return self._round(
             index, orders, absent_next,
             lambda stack, own: stack.follow(grads, own),
             lambda party, order: party.follow(grads[party.index - 1], order, index, "round"),
-            [grad_bo.nbytes for grad_bo in grads],
+            {number: grad_bo.nbytes for number, grad_bo in grads.items()},
         )  # fmt: skip
 
     def _round(
@@ -167,7 +167,7 @@ class PartyGroup:
         absent_next: Sequence[int] | None,
         together: Callable[[Stack, Mapping[int, Order]], Mapping[int, Report]],
         alone: Callable[[Party, Order], Report],
-        down_bytes: Sequence[int],
+        down_bytes: Mapping[int, int],
     ) -> GroupReply:
         """Run the local iterations of the parties that are there, and embed the next batch unless that is None."""
         self._sent = {}

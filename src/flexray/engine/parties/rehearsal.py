@@ -126,7 +126,7 @@ def _descent(fusion: Fusion | None, widths: Sequence[int], labels_b: Tensor, siz
     draw = torch.Generator().manual_seed(0)
     blocks = [torch.randn(size, width, generator=draw, dtype=shared.torch_dtype).numpy() for width in widths]
     if fusion is None:
-        return lambda one, orders: _follow(one, blocks, orders)
+        return lambda one, orders: _follow(one, dict(enumerate(blocks)), orders)
     phi = Phi(fusion, blocks)
     return lambda one, orders: _train(one, phi, labels_b, orders)
 
@@ -137,7 +137,7 @@ def _train(one: Stack | Party, phi: Phi, labels_b: Tensor, orders: Mapping[int, 
     return {one.index - 1: one.train(phi, labels_b, orders[one.index - 1], 0)}
 
 
-def _follow(one: Stack | Party, grads: Sequence[FloatArray], orders: Mapping[int, Order]) -> Mapping[int, Report]:
+def _follow(one: Stack | Party, grads: Mapping[int, FloatArray], orders: Mapping[int, Order]) -> Mapping[int, Report]:
     if isinstance(one, Stack):
         return one.follow(grads, orders)
     return {one.index - 1: one.follow(grads[one.index - 1], orders[one.index - 1], 0, "round")}

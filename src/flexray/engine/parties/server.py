@@ -34,7 +34,7 @@ from flexray.engine.parties.pace import paced
 from flexray.engine.parties.rehearsal import lone_learner
 from flexray.engine.parties.spec import Shared, check_model
 from flexray.engine.parties.state import digest, fitting, get_state, load, save, set_state, with_more
-from flexray.engine.parties.trainer import Trainer, trainable
+from flexray.engine.parties.trainer import Gradients, Trainer, trainable
 
 TABLE, ARRIVED = "table.embeddings", "table.arrived"
 """Names of VAFL's table in what is saved of a server."""
@@ -54,7 +54,7 @@ class Server:
         self._compute.prepare(SERVER)
         self._shared = shared
         self._task = shared.outline.task
-        self._labels = {split: self._compute.put(y) for split, y in shared.labels(for_server=True).items()}
+        self._labels = self._load_labels()
         self._batches = shared.batches()
         ends = list(accumulate(widths))
         self._spans = list(zip([0, *ends], ends, strict=False))
@@ -64,9 +64,14 @@ class Server:
         spec = shared.server
         self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
         self._table = _Table(torch.empty(0), Arrivals(shared, 0))
+        self._grad_bo: FloatArray = np.empty((0, 0))
         self._learner = None
-        if self._compute == ON_CPU and not shared.predicts:
+        if self._compute == ON_CPU and self._labels and not shared.predicts:
             self._learner = lone_learner(self.head, self._trainer, sum(widths), self._labels["train"], shared)
+
+    def _load_labels(self) -> dict[str, Tensor]:
+        """Return the labels of all splits."""
+        return {split: self._compute.put(y) for split, y in self._shared.labels(for_server=True).items()}
 
     def _probe(self, width: int) -> None:
         with blame(SERVER, "a first forward pass"), torch.no_grad():
@@ -95,29 +100,38 @@ class Server:
 
     def train(self, index: int, order: Order, *replies: GroupReply) -> ServerReply:
         """Run the server's local iterations of round ``index`` on the parties' embeddings and return theta_0."""
-        embeddings_bo = self._compute.put(_concatenate(replies))
+        embeddings_bo = self._compute.put(concatenate(replies))
         labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
             if self._learner is not None and order.pace is None:
                 return self._reply(self._learner(embeddings_bo, labels_b, order))
-            run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
-            report = run(self._trainer.down(lambda: self._forward(embeddings_bo), labels_b), order)
+            report = self._run(self._trainer.down(lambda: self._forward(embeddings_bo), labels_b), order)
             return self._reply(self._with_loss(report, embeddings_bo, labels_b))
 
-    def gradients(self, index: int, *replies: GroupReply) -> GroupReply:
-        """Return the loss's gradient with respect to every party's embeddings of round ``index``.
+    def _run(self, gradients: Gradients, order: Order) -> Report:
+        run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
+        return run(gradients, order)
 
-        It is taken before the server's local iterations, and with the dropout of the first of them.
+    def gradients(self, index: int, *replies: GroupReply) -> int:
+        """Compute the loss's gradient with respect to all embeddings of round ``index``, and return that.
+
+        :meth:`gradients_of` hands it out. It is taken before the server's local iterations, and with the dropout of the
+        first of them.
         """
-        embeddings_bo = self._compute.put(_concatenate(replies)).requires_grad_()
+        embeddings_bo = self._compute.put(concatenate(replies)).requires_grad_()
         labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
             loss = self._task.loss_fn(self._forward(embeddings_bo), labels_b)
             (grad_bo,) = torch.autograd.grad(loss, [embeddings_bo], allow_unused=True, materialize_grads=True)
-        grad = grad_bo.cpu().numpy()
-        return GroupReply(tuple(np.ascontiguousarray(grad[:, start:end]) for start, end in self._spans))
+        self._grad_bo = grad_bo.cpu().numpy()
+        return index
+
+    def gradients_of(self, parties: Sequence[int], index: int) -> GroupReply:
+        """Return the gradients of round ``index`` for these parties (0-based), which nobody else is sent."""
+        spans = [self._spans[party] for party in parties]
+        return GroupReply(tuple(np.ascontiguousarray(self._grad_bo[:, start:end]) for start, end in spans))
 
     def _with_loss(self, report: Report, embeddings_bo: Tensor, labels_b: Tensor) -> Report:
         """Add the batch's loss to the report of a server that took no iteration."""
@@ -129,7 +143,7 @@ class Server:
 
     def fill(self, *replies: GroupReply) -> None:
         """VAFL: take every party's embeddings of all training samples, before time 0."""
-        self._fill(_concatenate(replies))
+        self._fill(concatenate(replies))
 
     def _fill(self, embeddings_no: Tensor) -> None:
         self._table = _Table(embeddings_no, Arrivals(self._shared, len(self._spans)))
@@ -146,20 +160,24 @@ class Server:
             order: The server's order.
             own: The party's embeddings of its own batch.
         """
-        start, end = self._spans[party]
         with blame(SERVER, f"event {event + 1}"):
-            ids_b, staleness = self._table.arrivals.note(event, party, turn)
-            self._table.embeddings_no[ids_b, start:end] = torch.from_numpy(np.array(own.block_bo))
-            seed_torch(self._shared.seed, SERVER_INDEX, "train", event)
-            own_bo = self._compute.put(self._table.embeddings_no[ids_b, start:end]).requires_grad_()
-            stored_bo = self._compute.put(self._table.embeddings_no[ids_b])
-            embeddings_bo = torch.cat((stored_bo[:, :start], own_bo, stored_bo[:, end:]), dim=1)
-            loss = self._task.loss_fn(self._forward(embeddings_bo), self._labels["train"][ids_b])
-            grad_bo = self._trainer.step_with_input(loss, own_bo, order)
+            table = self._mixed(event, party, turn, own)
+            loss = self._task.loss_fn(self._forward(table.embeddings_bo), self._labels["train"][table.ids_b])
+            grad_bo = self._trainer.step_with_input(loss, table.own_bo, order)
         value = float(loss.detach())
-        up_bytes = self._shared.block_bytes(party, own.block_bo)
-        report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, up_bytes, grad_bo.nbytes)
-        return Answer(grad_bo.cpu().numpy(), report, staleness)
+        report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, table.up_bytes, grad_bo.nbytes)
+        return Answer(grad_bo.cpu().numpy(), report, table.staleness)
+
+    def _mixed(self, event: int, party: int, turn: int, own: Turn) -> Mixed:
+        """VAFL: write a party's fresh block into the table and return it beside the stored ones."""
+        start, end = self._spans[party]
+        ids_b, staleness = self._table.arrivals.note(event, party, turn)
+        self._table.embeddings_no[ids_b, start:end] = torch.from_numpy(np.array(own.block_bo))
+        seed_torch(self._shared.seed, SERVER_INDEX, "train", event)
+        own_bo = self._compute.put(self._table.embeddings_no[ids_b, start:end]).requires_grad_()
+        stored_bo = self._compute.put(self._table.embeddings_no[ids_b])
+        embeddings_bo = torch.cat((stored_bo[:, :start], own_bo, stored_bo[:, end:]), dim=1)
+        return Mixed(ids_b, own_bo, embeddings_bo, staleness, self._shared.block_bytes(party, own.block_bo))
 
     def evaluate(self, split: Split, *replies: GroupReply) -> dict[str, float]:
         """Return loss and metrics of a whole split from the parties' embeddings of it."""
@@ -175,7 +193,7 @@ class Server:
         with blame(SERVER, "evaluation"), torch.no_grad():
             self.head.eval()
             chunk = self._shared.eval_batch
-            parts = [self._forward(part) for part in torch.split(self._compute.put(_concatenate(replies)), chunk)]
+            parts = [self._forward(part) for part in torch.split(self._compute.put(concatenate(replies)), chunk)]
             self.head.train()
             return torch.cat(parts)
 
@@ -231,6 +249,20 @@ class Arrivals:
 
 
 @dataclass
+class Mixed:
+    """VAFL: the samples of a turn's batch [b], its party's block and, beside the stored ones, all blocks [b, o].
+
+    ``staleness`` is each party's mean age, ``up_bytes`` the size of the party's message.
+    """
+
+    ids_b: Tensor
+    own_bo: Tensor
+    embeddings_bo: Tensor
+    staleness: tuple[float, ...]
+    up_bytes: int
+
+
+@dataclass
 class _Table:
     """VAFL: the last embeddings [n, o] of every training sample, and when they arrived."""
 
@@ -238,6 +270,6 @@ class _Table:
     arrivals: Arrivals
 
 
-def _concatenate(replies: Sequence[GroupReply]) -> Tensor:
+def concatenate(replies: Sequence[GroupReply]) -> Tensor:
     """Return one writable tensor [b, o] with the blocks of all parties side by side."""
     return torch.from_numpy(np.concatenate([block for reply in replies for block in reply.blocks], axis=1))

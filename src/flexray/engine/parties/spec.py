@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from flexray.core.errors import ConfigError, blame
 from flexray.core.links import PLAIN, Wire
-from flexray.core.messages import SERVER, SERVER_INDEX, FloatArray, LabelsAt
+from flexray.core.messages import LABELS_AT, SERVER, SERVER_INDEX, FloatArray
 from flexray.data.base import Dataset, Outline
 from flexray.data.batches import BatchStream
 from flexray.data.outlines import check_classes, load_labels
@@ -72,8 +72,8 @@ class Shared:
         threads: Threads per party.
         wires: Changes of every party's embeddings on their way; empty: none.
         error_feedback: What goes over a wire is the change of embeddings since their samples were last sent.
-        labels_at: Holders of the labels: ``all``; or the ``server`` alone: a party gets the gradient of the loss with
-            respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
+        labels_at: Holders of the labels: ``all``; or the ``server`` or one party, by name, alone: a party then gets the
+            gradient of the loss with respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
         may_miss: The parties (0-based) that may miss rounds; their last embedding of every sample is stored.
         predicts: A saved model predicts; splits may lack labels.
         stack: Let parties of one process share operations: ``exact``: where all bits stay the same; ``always``: where
@@ -93,7 +93,7 @@ class Shared:
     threads: int = 1
     wires: tuple[Wire, ...] = ()
     error_feedback: bool = False
-    labels_at: LabelsAt = "all"
+    labels_at: str = "all"
     may_miss: frozenset[int] = frozenset()
     predicts: bool = False
     stack: Stacking = "exact"
@@ -103,6 +103,11 @@ class Shared:
     def torch_dtype(self) -> torch.dtype:
         """The type of features, parameters and embeddings."""
         return torch.float64 if self.dtype == "float64" else torch.float32
+
+    @property
+    def label_party(self) -> int | None:
+        """The party (0-based) that alone holds the labels; None: all do, or the server."""
+        return None if self.labels_at in LABELS_AT else self.outline.parties.index(self.labels_at)
 
     @property
     def eval_batch(self) -> int:
@@ -139,7 +144,7 @@ class Shared:
     def labels(self, for_server: bool = False) -> Mapping[str, Tensor]:
         """Load the labels of all splits, as class numbers or as numbers of :attr:`torch_dtype`.
 
-        The server alone checks classes, so that a fault is reported once.
+        The server, or the party that holds them, alone checks classes, so that a fault is reported once.
         """
         kind = torch.int64 if self.outline.task.is_classification else self.torch_dtype
         with blame("dataset", "loading its labels"):

@@ -80,8 +80,8 @@ class Stack:
 
         return self._run(descent, orders)
 
-    def follow(self, grads: Sequence[FloatArray], orders: Mapping[int, Order]) -> dict[int, Report]:
-        """Run the local iterations of a round along the gradients [b, o] that the server sent to all parties."""
+    def follow(self, grads: Mapping[int, FloatArray], orders: Mapping[int, Order]) -> dict[int, Report]:
+        """Run the local iterations of a round along the gradients [b, o] that the server sent, by number."""
 
         def descent(busy: Sequence[int]) -> Descent:
             grad_mbo = torch.from_numpy(np.stack([grads[self.numbers[k]] for k in busy]))

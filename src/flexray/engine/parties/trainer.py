@@ -118,10 +118,18 @@ class Trainer:
         finally:
             self.optimizer = kept
 
-    def step_with_input(self, loss: Tensor, input_bo: Tensor, order: Order) -> Tensor:
-        """Take one step down ``loss`` and return its gradient with respect to ``input_bo``, both at the same point."""
+    def step_with_input(self, output: Tensor, input_bo: Tensor, order: Order, grad: Tensor | None = None) -> Tensor:
+        """Take one step down the loss and return its gradient with respect to ``input_bo``, both at the same point.
+
+        Args:
+            output: The loss; or the prediction, given the loss's gradient with respect to it.
+            input_bo: What the output was computed from, besides the parameters.
+            order: Number of iterations, at most one, and learning rate.
+            grad: The loss's gradient with respect to the prediction.
+        """
         params = list(self.params) if order.tau else []
-        *grads, input_grad = torch.autograd.grad(loss, [*params, input_bo], allow_unused=True, materialize_grads=True)
+        wanted = [*params, input_bo]
+        *grads, input_grad = torch.autograd.grad(output, wanted, grad, allow_unused=True, materialize_grads=True)
         if params:
             self.optimizer.begin(params, order.lr)(self._clip(grads))
         return input_grad

@@ -17,7 +17,9 @@ from typing_extensions import override
 from flexray.core.columns import rows
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, ServerReply, Turn
 from flexray.data.base import Split
+from flexray.engine.parties.devices import Compute
 from flexray.engine.parties.group import PartyGroup
+from flexray.engine.parties.labels import BlindServer, LabelHolder
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.server import Arrivals, Server
 from flexray.engine.parties.spec import ParticipantSpec, Shared
@@ -121,7 +123,7 @@ class UntrainedGroup(PartyGroup):
         return GroupReply()
 
 
-class UntrainedServer(Server):
+class UntrainedServer(BlindServer):
     """The server, without a model; it knows how many parameters it would have.
 
     Args:
@@ -134,6 +136,7 @@ class UntrainedServer(Server):
         size = sum(p.numel() for p in shared.build_head(widths).parameters())
         self._state_v = np.broadcast_to(np.zeros(1, f"float{8 * shared.torch_dtype.itemsize}"), (size,))
         self._arrivals = Arrivals(shared, 0)
+        self._turn = (0, 0)
 
     @override
     def start(self) -> ServerReply:
@@ -145,8 +148,29 @@ class UntrainedServer(Server):
         return ServerReply(self._state_v, Report(order.tau, weight))
 
     @override
-    def gradients(self, index: int, *replies: GroupReply) -> GroupReply:
+    def gradients(self, index: int, *replies: GroupReply) -> int:
+        return index
+
+    @override
+    def gradients_of(self, parties: Sequence[int], index: int) -> GroupReply:
         return GroupReply()
+
+    @override
+    def predict_batch(self, index: int, *replies: GroupReply) -> FloatArray:
+        return NOTHING
+
+    @override
+    def pass_back(self, index: int, grad_bc: FloatArray) -> int:
+        return index
+
+    @override
+    def predict_turn(self, event: int, party: int, turn: int, own: Turn) -> FloatArray:
+        self._turn = party, turn
+        return NOTHING
+
+    @override
+    def answer_along(self, event: int, order: Order, grad_bc: FloatArray) -> Answer:
+        return self.answer(event, *self._turn, order, Turn(NOTHING, Report(0, 1.0)))
 
     @override
     def fill(self, *replies: GroupReply) -> None:
@@ -176,6 +200,24 @@ def _widths(specs: Sequence[ParticipantSpec], shared: Shared) -> tuple[int, ...]
     return tuple(widths)
 
 
-def classes_of(shared: Shared) -> tuple[type[PartyGroup], type[Server]]:
-    """Return the classes of a run's groups of parties and of its server."""
-    return (PartyGroup, Server) if shared.learns else (UntrainedGroup, UntrainedServer)
+class UntrainedHolder(LabelHolder):
+    """The party that alone holds the labels, without labels."""
+
+    def __init__(self, shared: Shared, name: str, compute: Compute) -> None:
+        self._shared = shared
+        self._streams = {None: shared.batches()}
+        self._report = Report(0, 1.0)
+
+    @override
+    def gradient(self, party: int | None, index: int, prediction_bc: FloatArray) -> FloatArray:
+        size = len(self._batch(party, index)) * self._shared.outline.task.num_outputs
+        nbytes = size * self._shared.torch_dtype.itemsize
+        self._report = Report(0, 1.0, None, None, nbytes, nbytes)
+        return NOTHING
+
+
+def classes_of(shared: Shared) -> tuple[type[PartyGroup], type[Server], type[LabelHolder]]:
+    """Return the classes of a run's groups of parties, of its server, and of a party that alone holds the labels."""
+    if not shared.learns:
+        return UntrainedGroup, UntrainedServer, UntrainedHolder
+    return PartyGroup, Server if shared.label_party is None else BlindServer, LabelHolder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flexray.config.job import Job
 from flexray.core.conforming import conforms
@@ -14,11 +14,13 @@ from flexray.run.watch.base import Observer, ObserverState
 from flexray.run.watch.constraint import ConstraintObserver
 from flexray.run.watch.folder import ModelObserver, TableObserver
 from flexray.run.watch.summary import SummaryObserver
-from flexray.run.watch.sweep import SweepProgress
 from flexray.run.watch.terminal import ProgressObserver
 from flexray.run.watch.timeline import TimelineObserver
 from flexray.run.watch.totals import CostObserver, SumObserver, WaitObserver
 from flexray.run.watch.tracking import TrackingObserver, make_tracker
+
+if TYPE_CHECKING:  # a single run needs nothing of the report, which that imports
+    from flexray.run.watch.sweep import SweepProgress
 
 EVALUATION = {"round": int, "epoch": float, "sim_time": float, "metrics": dict[str, float]}
 KINDS: dict[str, Any] = {

@@ -89,7 +89,8 @@ class TableObserver(Observer):
         self._evals_file = open_new(folder / EVALS_FILE, goes_on)
         self._evals = csv.writer(self._evals_file, lineterminator="\n")
         if not goes_on:
-            self._rounds_file.write(",".join((*ROUND_COLUMNS, WAITED) if waits else ROUND_COLUMNS) + "\n")
+            columns = (*ROUND_COLUMNS, WAITED) if waits else ROUND_COLUMNS
+            self._rounds_file.write(",".join(columns) + "\n")
         self._metrics: tuple[str, ...] = ()
         self._names: tuple[str, ...] = ()
         self._before: dict[str, tuple[tuple[float, ...], str]] = {}

@@ -1,0 +1,154 @@
+"""Labels at one party alone: predictions go there and gradients come back, and nothing else is told to anybody."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch.nn import functional
+
+from flexray.core.messages import Ended, Record
+from flexray.data.batches import BatchStream
+from flexray.engine.driver.make import make_driver
+from flexray.engine.hosts.inline import borrowed_torch
+from flexray.engine.hosts.plan import place
+from helpers.audit import Audited, assert_private, holds
+from helpers.jobs import Compose, Run, WriteBundle
+from helpers.reference import run_rounds
+from helpers.reference_cases import (
+    ALGORITHMS,
+    BATCH,
+    PACE,
+    ROUNDS,
+    RULES,
+    SEED,
+    SERVERS,
+    assert_same_parameters,
+    assert_same_rows,
+    copies,
+    ids_of,
+    overrides,
+    participants,
+    world_of,
+)
+from helpers.several_hosts import SeveralHosts
+from helpers.small import NAMES, rounds_of
+
+AT_B = "labels_at=b"
+
+
+def ended(records: list[Record]) -> Ended:
+    end = records[-1]
+    assert isinstance(end, Ended)
+    return end
+
+
+@pytest.mark.parametrize("algo", NAMES)
+def test_it_is_the_plain_loop(compose_job: Any, run_inline: Run, bundle: Path, algo: str) -> None:
+    """Every round also waits for the round trip to the party with the labels."""
+    override, rates = ALGORITHMS[algo]
+    rules = [RULES["momentum"], RULES["all, clipped"], RULES["varying"], RULES["momentum and proximal"]]
+    given = [*overrides(bundle, override, PACE, rates), AT_B, "absence.probability=[0.4,0,0.3]"]
+    job = compose_job(*given, server=SERVERS["mlp"], parties=participants(rules))
+    away = [job.experiment.absent(r, (0.0,) * 4) for r in range(ROUNDS)]
+    world = world_of(job.experiment, bundle, rules, functional.cross_entropy)
+    starts = copies(world)
+    pace = replace(PACE, t_comm=tuple(units + PACE.t_comm[1] for units in PACE.t_comm))
+    ids = ids_of(BatchStream(24, BATCH, SEED))
+    rows = run_rounds(
+        world, override.removeprefix("algo="), pace, rates, ids, ROUNDS, away.__getitem__, labels_at_party=True
+    )
+    records = run_inline(job)
+    assert_same_rows(rounds_of(records), rows)
+    assert_same_parameters(ended(records), world.models(), starts)
+
+
+@pytest.mark.parametrize("algo", ["pbcd", "vafl"])
+def test_with_one_iteration_each_it_is_a_server_with_labels(algo: str, compose_small: Compose, run_inline: Run) -> None:
+    words = (f"algo={algo}", "server=mlp", "lr=0.3", "network.t_comm=0", "model.dropout=0.2", "server.dropout=0.1")
+    server, party = (run_inline(compose_small(*words, f"labels_at={where}")) for where in ("server", "b"))
+    for name, state in ended(server).states.items():
+        for key, value in state.items():
+            assert np.abs(value - ended(party).states[name][key]).max() <= 1e-12 * np.abs(value).max(), (name, key)
+    losses = [[record.train_loss for record in rounds_of(records)] for records in (server, party)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-12)
+    evaluated = [[vars(r) for r in records if "metrics" in vars(r)] for records in (server, party)]
+    assert [pytest.approx(e["metrics"], rel=1e-12) for e in evaluated[0]] == [e["metrics"] for e in evaluated[1]]
+
+
+@pytest.mark.parametrize("algo", ["flex", "vafl"])
+def test_predictions_and_their_gradients_count_on_the_link_of_the_labels(
+    algo: str, compose_small: Compose, run_inline: Run
+) -> None:
+    link = ("network.t_comm=[1,2,3]", "network.bandwidth={b:60}")
+    for record in rounds_of(run_inline(compose_small(f"algo={algo}", AT_B, *link, "dataset.drop_last=true"))):
+        parties = range(3) if record.party is None else (record.party,)
+        block, top = 5 * 3 * 8, 5 * 4 * 8
+        expected = tuple(block * (k in parties) + top * (k == 1) for k in range(3))
+        assert record.up_bytes == record.down_bytes == expected
+        own = {0: 1.0, 1: 2 + 2 * block / 60, 2: 3.0}
+        assert record.comm_units == pytest.approx(max(own[k] for k in parties) + 2 + 2 * top / 60, rel=1e-15)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("algo", [*NAMES, "vafl"])
+def test_hosts_give_the_numbers_of_one_process(
+    algo: str, size: int, compose_small: Compose, run_inline: Run, write_bundle: WriteBundle
+) -> None:
+    path = write_bundle(dict.fromkeys("abcde", (3,)))
+    absence = ["absence.probability={a:0.4,c:0.5}"] if algo != "vafl" else []
+    job = compose_small(
+        f"algo={algo}", "model.dropout=0.2", "server=mlp", "server.dropout=0.1", "labels_at=d", "network.noise=0.1",
+        "rounds=8", *absence, path=path,
+    )  # fmt: skip
+    alone = run_inline(job)
+    with borrowed_torch():
+        spread = list(make_driver(job.experiment, SeveralHosts(), place(5, size)).run())
+    assert spread[:-1] == alone[:-1]
+    assert ended(spread).digests == ended(alone).digests
+
+
+class Watched(Audited, SeveralHosts):
+    """Several processes, and all that goes between them."""
+
+
+@pytest.mark.parametrize("where", ["server", "b"])
+@pytest.mark.parametrize("algo", [*NAMES, "vafl"])
+def test_no_message_has_labels_or_the_gradient_of_another(
+    algo: str, where: str, compose_small: Compose, write_bundle: WriteBundle
+) -> None:
+    path = write_bundle(classes=None)
+    job = compose_small(f"algo={algo}", f"labels_at={where}", "dataset.loss=mse", "rounds=6", "lr=0.1", path=path)
+    runtime, spread = Watched(), place(3, 1)
+    with borrowed_torch():
+        list(make_driver(job.experiment, runtime, spread).run())
+    labels = np.concatenate([np.load(path / split / "labels.npy") for split in ("train", "test")])
+    assert_private(runtime, spread, labels)
+    for host, worker in ((h, w) for h, process in runtime.hosts.items() for w in process._workers.values()):
+        has_labels = bool(len(getattr(worker, "_labels", ())))
+        is_holder = host == (spread.server_host if where == "server" else spread.group_hosts[1])
+        assert has_labels <= is_holder, (host, worker)
+
+
+def test_the_audit_would_see_a_gradient_that_goes_astray(compose_small: Compose) -> None:
+    job, runtime, spread = compose_small("labels_at=b", "rounds=1"), Watched(), place(3, 1)
+    with borrowed_torch():
+        list(make_driver(job.experiment, runtime, spread).run())
+    assert_private(runtime, spread, np.array([0.5]))
+    with pytest.raises(AssertionError, match="the gradient of party 1 went to host 1 in reuse"):
+        assert_private(runtime, replace(spread, group_hosts=(0, 2, 1)), np.array([0.5]))
+
+
+def test_the_audit_would_see_labels() -> None:
+    labels = np.array([0.0, 0.1, 2.5])
+    assert holds(b"..." + np.float64(2.5).tobytes(), labels)
+    assert not holds(np.zeros(9).tobytes(), labels)
+
+
+def test_a_divergence_is_seen_where_the_labels_are(compose_small: Compose, run_inline: Run) -> None:
+    divergence = ended(run_inline(compose_small(AT_B, "lr=1e18", "server=mlp"))).divergence
+    assert divergence is not None
+    assert divergence.round <= 3
