@@ -3,9 +3,7 @@
 Shapes: b = samples of a batch, o_k = embedding width of party k, v = number of server parameters.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field  # not annotations from __future__: those of named tuples cannot be resolved
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
