@@ -16,6 +16,7 @@ from flexray.algorithms.base import RoundAlgorithm
 from flexray.core.messages import GroupReply, Order, Pace, Record, Report, Snapshot, Started
 from flexray.core.timings import Samples, Timings
 from flexray.engine.driver.experiment import Experiment, WallClock
+from flexray.engine.driver.labels import Labels
 from flexray.engine.driver.rounds import RoundDriver
 from flexray.engine.driver.seam import Placement, Runtime, remote
 from flexray.engine.driver.snapshots import Saves
@@ -55,6 +56,7 @@ class CalibrationDriver(RoundDriver):
         self._classes = TimedGroup, TimedServer, LabelHolder
         self._groups = [remote(runtime, host, TimedGroup) for host in placement.group_hosts]
         self._server = remote(runtime, placement.server_host, TimedServer)
+        self._labels = Labels(experiment, runtime, placement, self._server)
         self._budget_s = wall.calibrates_s or 0.0
         self._timer = Timer()
         self._index = 0
