@@ -67,6 +67,7 @@ def test_the_command_prints_a_table(
         (["--batch-sizes", "0"], "batch_sizes: expected a whole number of at least 1, got 0"),
         (["--batch-sizes", "500"], "dataset.batch_size: expected 1 to 24 (the number of training samples), got 500"),
         (["ronds=3"], "ronds: unknown key; did you mean 'rounds'"),
+        (["labels_at=b"], "labels_at: seconds of labels at one party are not measured; expected all or server"),
         (["-m"], "unrecognized arguments: -m"),
         (["dataset.path=nowhere"], "nowhere"),
         (["-o", "{folder}/file/seconds.yaml"], "file: {folder}/file/seconds.yaml: cannot be written: "),
