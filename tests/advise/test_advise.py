@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import flexray
@@ -45,6 +47,18 @@ def test_what_each_is_worth_is_the_time_to_the_loss_of_the_setting_itself() -> N
     free = found.links.iloc[0]
     assert free["time_to_loss"] <= table.loc[20.0, "time_to_loss"] * 2 / 3 + 1e-9  # rounds of 20 in place of 30
     assert free["saved"] == pytest.approx(1 - free["time_to_loss"] / table.loc[20.0, "time_to_loss"])
+
+
+def test_links_of_a_file_of_seconds_can_be_free_too(tmp_path: Path) -> None:
+    seconds = tmp_path / "seconds.yaml"
+    network = "network: {latency: 0.2, up: 1.0e+5, shared: {office: {up: 5.0e+4, parties: [1, 2]}}, jitter: 0.1}"
+    seconds.write_text(f"participants: {{default: {{iteration_s: 0.01}}}}\n{network}\n", encoding="utf-8")
+    found = flexray.advise(*QUICK, "speeds=measured", f"speeds.path={seconds}", "timeout=0.1", timeouts=[0.2])
+    free = next(trials for variant, trials in found.trials.items() if variant.kind == "link")[0]
+    own = found.timeouts.set_index("timeout").loc[0.1, "duration"]
+    assert own > 0.5
+    assert free.time / free.rounds == pytest.approx(0.1)
+    assert "seconds" in repr(found)
 
 
 def test_the_command_prints_one_page_of_times_where_nothing_is_learned(capsys: pytest.CaptureFixture[str]) -> None:

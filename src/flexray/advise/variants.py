@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from flexray.algorithms.base import System
 
 FREE_LINKS = (
-    "network.t_comm=0", "network.bandwidth=null", "network.latency=null", "network.up=null", "network.down=null",
-    "network.shared=null", "network.jitter=0", "network.loss=0", "network.trace.path=null",
+    "network.t_comm=0", "network.latency=null", "network.bandwidth=1e18", "network.up=null", "network.down=null",
+    "network.shared={}", "network.jitter=0", "network.loss=0",
 )  # fmt: skip
+"""No null where a file of measured seconds would fill in its own."""
 FACTORS = (0.25, 0.5, 1.0, 2.0, 3.0)
 """Timeouts that are tried, in those of the run."""
 
