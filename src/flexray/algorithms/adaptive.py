@@ -83,7 +83,7 @@ class AdaptiveFlexVFL(FlexVFL):
         if now.round == 0:
             self._first_tau = tau_last
         if self.weighted:
-            return tuple(a / (max(1, t) * w) for a, t, w in zip(system.base_rates, tau_last, w_bar, strict=True))
+            return tuple(a / ((t or 1) * w) for a, t, w in zip(system.base_rates, tau_last, w_bar, strict=True))
         return tuple(
             eta * max(1, t0) / max(1, t)
             for eta, t0, t in zip(self._published_first_rates(), self._first_tau, tau_last, strict=True)

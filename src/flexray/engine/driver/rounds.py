@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
@@ -144,16 +146,18 @@ class RoundDriver(Driver):
         reports = self._reports_of(values)
         self._reports = self._last_reports(record, reports) if self._algorithm.needs_reports else None
         self._watch.reports(record.round, reports)
-        up, down = tuple(r.up_bytes for r in reports[:-1]), tuple(r.down_bytes for r in reports[:-1])
+        up, down = (tuple(map(attrgetter(column), reports[:-1])) for column in ("up_bytes", "down_bytes"))
         return completed(record, self._labels.loss(reports), up, down)
 
     def _last_reports(self, record: RoundRecord, reports: tuple[Report, ...]) -> tuple[Report, ...]:
         """Return everybody's report on the last round that it took part in."""
         before, away = self._reports, frozenset(record.absent or ())
-        return reports if before is None else tuple(before[k] if k in away else r for k, r in enumerate(reports))
+        if before is None or not away:
+            return reports
+        return tuple(before[k] if k in away else report for k, report in enumerate(reports))
 
     def _reports_of(self, values: list[Any]) -> tuple[Report, ...]:
         """Return the reports in the replies of the groups, the server and, if there is one, the label holder."""
         groups, (server, *judged) = values[: len(self._groups)], values[len(self._groups) :]
-        reports = (*(report for group in groups for report in group.reports), server.report)
+        reports = (*chain.from_iterable(group.reports for group in groups), server.report)
         return self._labels.noted(reports, judged)
