@@ -88,6 +88,8 @@ def _timed(
     with explained():
         config, choices = compose(kept)
         job = build_composed(config, choices, kept, Path.cwd(), objects=objects)
+    if job.experiment.shared.label_party is not None:
+        raise ConfigError("labels_at: seconds of labels at one party are not measured; expected all or server")
     experiment = replace(job.experiment, wall=WallClock(calibrates_s=seconds))
     for record in places.place_of(job).run(job.cluster, experiment, None, None, None):
         if isinstance(record, Timings):

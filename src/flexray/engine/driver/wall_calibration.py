@@ -13,7 +13,6 @@ from typing import Any, cast
 import numpy as np
 
 from flexray.algorithms.base import RoundAlgorithm
-from flexray.core.errors import ConfigError
 from flexray.core.messages import GroupReply, Order, Pace, Record, Report, Snapshot, Started
 from flexray.core.timings import Samples, Timings
 from flexray.engine.driver.experiment import Experiment, WallClock
@@ -54,8 +53,6 @@ class CalibrationDriver(RoundDriver):
         self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: RoundAlgorithm, wall: WallClock
     ) -> None:
         super().__init__(experiment, runtime, placement, algorithm)
-        if self._labels.party is not None:
-            raise ConfigError("labels_at: a calibration has them everywhere or at the server; expected all or server")
         self._classes = TimedGroup, TimedServer, LabelHolder
         self._groups = [remote(runtime, host, TimedGroup) for host in placement.group_hosts]
         self._server = remote(runtime, placement.server_host, TimedServer)
