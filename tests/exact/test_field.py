@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from flexray.core.errors import ConfigError
 from flexray.core.links import Wire
-from flexray.core.messages import Ended, Record, Snapshot
+from flexray.core.messages import Snapshot
 from flexray.data.batches import BatchStream
 from flexray.engine.driver.make import make_driver
 from flexray.engine.driver.snapshots import Saves
@@ -35,7 +35,7 @@ from helpers.reference_cases import (
     world_of,
 )
 from helpers.several_hosts import SeveralHosts
-from helpers.small import FIELD, rounds_of
+from helpers.small import FIELD, ended, rounds_of
 
 ROUNDS = 50
 PUBLISHED: dict[str, Callable[..., list[float]]] = {
@@ -48,12 +48,6 @@ PUBLISHED: dict[str, Callable[..., list[float]]] = {
     "algo=efvfl network.bits=2 network.top_k=0.6": lambda model, batches: efvfl(model, batches, 1, quantized(2, 0.6)),
     "algo=efvfl algo.local_iterations=3 network.top_k=0.6": lambda model, batches: efvfl(model, batches, 3, top_k(0.6)),
 }
-
-
-def ended(records: list[Record]) -> Ended:
-    end = records[-1]
-    assert isinstance(end, Ended)
-    return end
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from torch.nn import functional
 
-from flexray.core.messages import Ended, Record
 from flexray.data.batches import BatchStream
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import borrowed_torch
@@ -34,15 +33,9 @@ from helpers.reference_cases import (
     world_of,
 )
 from helpers.several_hosts import SeveralHosts
-from helpers.small import NAMES, rounds_of
+from helpers.small import NAMES, ended, rounds_of
 
 AT_SERVER = "labels_at=server"
-
-
-def ended(records: list[Record]) -> Ended:
-    end = records[-1]
-    assert isinstance(end, Ended)
-    return end
 
 
 @pytest.mark.parametrize("absence", ["absence.probability=0", "absence.probability=[0.4,0.2,0.3]"])

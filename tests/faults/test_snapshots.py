@@ -15,6 +15,7 @@ from flexray.engine.driver.make import make_driver
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
 from helpers.jobs import Compose, Run, WriteBundle
+from helpers.small import ended
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
 EVERY = Saves(every=1, at_end=True)
@@ -33,11 +34,6 @@ def through_json(snapshot: Snapshot) -> Snapshot:
 
 def plain(records: list[Record]) -> list[Record]:
     return [r for r in records if not isinstance(r, Snapshot | Ended)]
-
-
-def ended(records: list[Record]) -> Ended:
-    assert isinstance(records[-1], Ended)
-    return records[-1]
 
 
 def assert_goes_on_from_anywhere(make: Callable[[], Job], run_inline: Run) -> None:

@@ -22,7 +22,7 @@ from typing import Literal
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan, System
 from flexray.core.errors import ConfigError, near_match
-from flexray.core.speeds import unit_time
+from flexray.core.speeds import all_unit_times
 
 SERVERS = ("queue", "free")
 
@@ -50,6 +50,6 @@ class VAFL(EventAlgorithm):
         system, comm = self.system, self.system.party_comm_units[party]
         last = len(system.names) - 1
         tau = tuple(int(k in (party, last) and not system.frozen[k]) for k in range(last + 1))
-        times = tuple(unit_time(base, c) for base, c in zip(system.base_units, now.utilization, strict=True))
+        times = all_unit_times(system.base_units, now.utilization)
         busy = times[last] if tau[last] and self.server == "queue" else 0.0
         return Plan(tau, system.lr, times[party] + comm, comm, times, server_units=busy)

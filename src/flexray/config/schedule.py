@@ -182,9 +182,7 @@ def build_safety(config: Config, turns: int, base_dir: Path) -> Safety:
         max_failures=0 if alone else failures,
         stall_timeout_s=optional("stall_timeout", config["stall_timeout"], positive),
     )
-    if (
-        config["clock"]["kind"] == WALL or not config["learn"]
-    ):  # measured seconds cannot be repeated, and no model is there
+    if config["clock"]["kind"] == WALL or not config["learn"]:  # seconds do not come again; or there is no model
         return replace(safety, saves=None, max_failures=0)
     return safety
 

@@ -77,8 +77,7 @@ def all_unit_times(base_units: tuple[float, ...], utilization: tuple[float, ...]
 
 def unit_time(base_units: float, utilization: float) -> float:
     """Return the units that one local iteration takes, base / (1 - c); infinite at c = 1."""
-    free = 1.0 - clip(utilization)
-    return base_units / free if free > 0 else math.inf
+    return all_unit_times((base_units,), (utilization,))[0]
 
 
 def clip(utilization: float) -> float:

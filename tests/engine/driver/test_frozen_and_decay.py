@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from torch import nn
 
-from flexray.core.messages import Ended, RoundRecord
+from flexray.core.messages import RoundRecord
 from helpers.jobs import Compose, Run
+from helpers.small import ended
 
 
 class Normed(nn.Sequential):
@@ -21,12 +22,6 @@ class Normed(nn.Sequential):
 
 SMALL = ("dataset.batch_size=128", "dtype=float64", "model.hidden=[8]")
 NORMED = {"model": {"_target_": f"{__name__}.Normed"}}
-
-
-def ended(records: list[Any]) -> Ended:
-    last = records[-1]
-    assert isinstance(last, Ended)
-    return last
 
 
 def rounds(records: list[Any]) -> list[RoundRecord]:

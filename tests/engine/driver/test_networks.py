@@ -11,24 +11,18 @@ import pytest
 from flexray.config.job import Job
 from flexray.config.schema import NetworkConfig
 from flexray.core.errors import ConfigError, DataError
-from flexray.core.messages import Ended, Record
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
 from flexray.run.resume import changed_keys
 from flexray.run.watch.timeline import round_events
 from helpers.jobs import Compose, Run
 from helpers.several_hosts import SeveralHosts
-from helpers.small import rounds_of
+from helpers.small import ended, rounds_of
 
 FINE = ("network.latency={b:1,default:2}", "network.up=40", "network.down={a:100,default:300}")
 """120 bytes up; down 120, in rounds 488 more."""
 LAN = "network.shared={lan:{up:50,parties:[a,2]},all:{up:60,down:500}}"
 ROUGH = ("network.jitter=0.5", "network.loss={c:0.3,default:0}")
-
-
-def ended(records: list[Record]) -> Ended:
-    assert isinstance(records[-1], Ended)
-    return records[-1]
 
 
 def comm_units(job: Job, run_inline: Run) -> list[float]:
