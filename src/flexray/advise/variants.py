@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flexray.algorithms.base import System
+from flexray.core.speeds import all_unit_times
 
 FREE_LINKS = (
     "network.t_comm=0", "network.latency=null", "network.bandwidth=1e18", "network.up=null", "network.down=null",
@@ -43,7 +44,7 @@ def variants(system: System, utilization: Sequence[float], timeouts: Sequence[fl
     own, found = system.timeout_units, [Variant("own", f"{system.timeout_units:g}")]
     tried = [t for t in (timeouts or [own * factor for factor in FACTORS]) if t != own] if reads else []
     found += [Variant("timeout", f"{t:g}", (f"timeout={t!r}",)) for t in tried]
-    units = [base / (1 - c) for base, c in zip(system.base_units, utilization, strict=True)]
+    units = all_unit_times(system.base_units, tuple(utilization))
     for k, name in enumerate(system.names):
         if units[k] > min(units) and not system.frozen[k]:
             found.append(Variant("participant", name, quickest(system, utilization, k)))
@@ -53,7 +54,7 @@ def variants(system: System, utilization: Sequence[float], timeouts: Sequence[fl
 
 def quickest(system: System, utilization: Sequence[float], place: int) -> tuple[str, ...]:
     """Return the words that make a participant as quick as the quickest; all others stay as they are."""
-    units = [base / (1 - c) for base, c in zip(system.base_units, utilization, strict=True)]
+    units = all_unit_times(system.base_units, tuple(utilization))
     base = list(system.base_units)
     base[place] = min(units) * (1 - utilization[place])
     return "speeds.iterations=null", f"speeds.unit_time=[{','.join(map(repr, base))}]"
