@@ -54,14 +54,16 @@ class InlinePlace:
     ) -> Iterator[Record]:
         """Run an experiment and yield its records; nobody could notice here that it hangs."""
         self._driver = make_driver(experiment, InProcess(), plan.placement)
+        freezes = gc.get_freeze_count() == 0  # else the caller has frozen what it has
         with borrowed_torch():
             try:
                 for record in self._driver.run(saves, since):
-                    if isinstance(record, Started):
+                    if isinstance(record, Started) and freezes:
                         gc.freeze()  # what was made by now stays to the end; the collector need not look
                     yield record
             finally:
-                gc.unfreeze()
+                if freezes:
+                    gc.unfreeze()
 
     def stop(self) -> None:
         """End the run after its current round."""
