@@ -151,7 +151,7 @@ class TableObserver(Observer):
 
 
 def _field(value: Any) -> str:
-    """Return a value of a CSV file as ``csv`` writes it, which takes it 0.1 s (this 5 ms) for lists of 100,000 parties."""
+    """Return a value as ``csv`` writes it, which takes 0.1 s for the lists of 100,000 parties, in place of 5 ms."""
     text = str(value)
     return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
 
