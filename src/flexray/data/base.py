@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -40,12 +40,14 @@ class Outline:
         sizes: Number of samples of each split; ``val`` may be 0.
         task: Loss and metrics.
         source: Where the samples come from: the user's ``files``, an installed ``package`` or ``synthetic``.
+        columns: Party -> names of its features, where these were dealt out and not listed by the user.
     """
 
     parties: tuple[str, ...]
     sizes: Mapping[Split, int]
     task: Task
     source: Literal["files", "package", "synthetic"]
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Features(Protocol):
@@ -77,11 +79,13 @@ class SavedModel:
         num_outputs: Number of classes, or 1; None: not known.
         classes: Names of the classes, by number; empty where they are numbers.
         has_new_data: The samples are other than those of its run and need not be split like them.
+        columns: Party -> names of its features, where these were dealt out.
     """
 
     num_outputs: int | None = None
     classes: tuple[str, ...] = ()
     has_new_data: bool = False
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Dataset(ABC):
