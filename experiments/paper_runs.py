@@ -89,7 +89,7 @@ def plan(dataset: str, sweep: Sequence[str], root: Path, data: Path | None, extr
     common = ["cluster=inline", *path]
     cells = []
     for axes in _axes([chosen, *common], extra):
-        own = [] if sweep[-1].startswith("grid") else tuned(dataset, [*axes, *sweep])
+        own = tuned(dataset, [*axes, *sweep])
         words = (chosen, *_once([*common, *own, *extra, *axes]))
         name, default = identity(tuple(word for word in words if key_of(word) != "seed"))
         seed = next((word.split("=", 1)[1] for word in words if key_of(word) == "seed"), str(default))
@@ -111,9 +111,10 @@ def _once(words: Sequence[str]) -> list[str]:
 
 
 def tuned(dataset: str, has: Sequence[str]) -> list[str]:
-    """Return the overrides that ``tuned.yaml`` has for a cell."""
-    rules = _rules().get(dataset, [])
-    return [word for rule in rules if set(rule.get("when", [])) <= set(has) for word in rule["set"]]
+    """Return the overrides that ``tuned.yaml`` has for a cell; a grid has its own rules only."""
+    needed = {name for name in has if name.startswith("grid")}
+    whens = [(set(rule.get("when", [])), rule["set"]) for rule in _rules().get(dataset, [])]
+    return [word for when, words in whens if needed <= when <= set(has) for word in words]
 
 
 @cache
