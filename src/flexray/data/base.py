@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -27,6 +27,9 @@ Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 Array = npt.NDArray[Any]
 IdArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+Presence = Mapping[Split, BoolArray]
+"""Whether each sample of a split is at each party [n, k]."""
 Fitted = dict[str, Array]
 """Statistics of a party's training rows by which features are scaled: ``mean`` and ``deviation``."""
 
@@ -40,12 +43,15 @@ class Outline:
         sizes: Number of samples of each split; ``val`` may be 0.
         task: Loss and metrics.
         source: Where the samples come from: the user's ``files``, an installed ``package`` or ``synthetic``.
+        present: The samples of every split that each party has; None: all have all. What features say of a sample that
+            their party does not have is never read.
     """
 
     parties: tuple[str, ...]
     sizes: Mapping[Split, int]
     task: Task
     source: Literal["files", "package", "synthetic"]
+    present: Presence | None = field(default=None, compare=False, repr=False)
 
 
 class Features(Protocol):
