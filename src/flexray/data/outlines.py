@@ -38,11 +38,13 @@ def check_outline(outline: Outline, dataset: Dataset, predicts: bool) -> Outline
         if not sizes[split] and not (split == "val" or (split == "test" and predicts)):
             raise DataError(f"{where}: its outline has 0 {split} samples; expected at least 1")
     _check_present(outline.present, sizes, names, where)
+    if outline.present is not None and not predicts:
+        check_everybody_trains(outline.present, names)
     return replace(outline, parties=tuple(names), sizes=sizes)
 
 
 def _check_present(present: Any, sizes: Mapping[Split, int], parties: Sequence[str], where: str) -> None:
-    """Refuse anything but truth values [samples, parties] of every split, and a party without training samples."""
+    """Refuse anything but truth values [samples, parties] of every split."""
     if present is None:
         return
     for split in SPLITS:
@@ -50,7 +52,6 @@ def _check_present(present: Any, sizes: Mapping[Split, int], parties: Sequence[s
         if given.shape != (sizes[split], len(parties)) or given.dtype != np.bool_:
             expected = f"truth values of shape ({sizes[split]}, {len(parties)})"
             raise DataError(f"{where}: present: {split}: expected {expected}, got {given.dtype} of {given.shape}")
-    check_everybody_trains(present, parties)
 
 
 def check_everybody_trains(present: Presence, parties: Sequence[str]) -> None:
