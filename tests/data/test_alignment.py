@@ -86,11 +86,11 @@ def test_lists_that_do_not_differ_are_as_ever(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_aligned_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="lacks IDs that .*bank.csv has"):
+    with pytest.raises(DataError, match=r"lacks IDs that .*bank.csv has"):
         file_per_party(tmp_path, edit=lacking).features(1, torch.float32)
-    with pytest.raises(ConfigError, match="dataset.alignment: unknown value 'unoin'; did you mean 'union'"):
+    with pytest.raises(ConfigError, match=r"dataset.alignment: unknown value 'unoin'; did you mean 'union'"):
         file_per_party(tmp_path, alignment="unoin")
-    with pytest.raises(ConfigError, match="dataset.alignment: goes with dataset.files only"):
+    with pytest.raises(ConfigError, match=r"dataset.alignment: goes with dataset.files only"):
         one_file(tmp_path, alignment="union")
 
     def apart(tables: dict[str, Any]) -> None:
