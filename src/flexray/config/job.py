@@ -104,7 +104,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         parties=participants[:-1],
         algorithm=algorithm,
         speeds=speeds,
-        decays=tuple(schedule.build_decay(config, own.get(k, {}), name) for k, name in enumerate(names)),
+        decays=schedule.build_decays(config, names, own),
         limits=schedule.build_limits(config, recording),
         target=schedule.build_target(config, outline),
         evaluations=schedule.build_evaluations(config),

@@ -43,6 +43,7 @@ class Outline:
         sizes: Number of samples of each split; ``val`` may be 0.
         task: Loss and metrics.
         source: Where the samples come from: the user's ``files``, an installed ``package`` or ``synthetic``.
+        columns: Party -> names of its features, where these were dealt out and not listed by the user.
         present: The samples of every split that each party has; None: all have all. What features say of a sample that
             their party does not have is never read.
     """
@@ -51,6 +52,7 @@ class Outline:
     sizes: Mapping[Split, int]
     task: Task
     source: Literal["files", "package", "synthetic"]
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     present: Presence | None = field(default=None, compare=False, repr=False)
 
 
@@ -83,11 +85,13 @@ class SavedModel:
         num_outputs: Number of classes, or 1; None: not known.
         classes: Names of the classes, by number; empty where they are numbers.
         has_new_data: The samples are other than those of its run and need not be split like them.
+        columns: Party -> names of its features, where these were dealt out.
     """
 
     num_outputs: int | None = None
     classes: tuple[str, ...] = ()
     has_new_data: bool = False
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Dataset(ABC):

@@ -89,7 +89,7 @@ class Bundle(FittedDataset):
         self._check_rows(self._given_ids(), "ids", counted)
         samples = self._samples()
         sizes = {split: len(array) if rows is None else len(rows) for split, array, rows in self._cut(samples)}
-        return Outline(names, sizes, self._task(self._given_labels()), "files", presence(self._cut_aligned()))
+        return Outline(names, sizes, self._task(self._given_labels()), "files", present=presence(self._cut_aligned()))
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
         """Map the arrays of one party, after a pass over them in search of NaN and infinity."""

@@ -28,6 +28,7 @@ from flexray.engine.parties.devices import Compute, seed_torch
 from flexray.engine.parties.server import Server, concatenate
 from flexray.engine.parties.spec import Shared
 from flexray.engine.parties.table import Mixed
+from flexray.engine.parties.trainer import scalar_along
 
 
 class LabelHolder:
@@ -106,9 +107,8 @@ class BlindServer(Server):
         """Take the gradient with respect to the prediction of round ``index`` back to the embeddings; return that."""
         self._top_bc = self._compute.tensor(np.array(grad_bc))
         with blame(SERVER, f"round {index + 1}"):
-            (grad_bo,) = torch.autograd.grad(
-                self._output_bc, [self._input_bo], self._top_bc, allow_unused=True, materialize_grads=True
-            )
+            scalar = scalar_along(self._output_bc, self._top_bc)
+            (grad_bo,) = torch.autograd.grad(scalar, [self._input_bo], allow_unused=True, materialize_grads=True)
         self._grad_bo = grad_bo.cpu().numpy()
         return index
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
+from operator import attrgetter
 
 import numpy as np
 from typing_extensions import override
 
-from flexray.core.columns import rows
+from flexray.core.columns import Rows
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, ServerReply, Turn
 from flexray.data.base import Split
 from flexray.engine.parties.devices import Compute
@@ -42,6 +43,10 @@ class UntrainedGroup(PartyGroup):
         self._batches = shared.batches()
         self._widths = _widths(specs, shared)
         self._optimizers = [spec.optimizer for spec in specs]
+        self._which = list(map(id, self._optimizers))
+        self._distinct = {id(optimizer): optimizer for optimizer in self._optimizers}
+        self._report_rows = Rows(Report, repeat(0.0), repeat(0.0))
+        self._nothing = [None] * len(specs)
         self._itemsize = shared.torch_dtype.itemsize
         self.parties = []
         self._absent: frozenset[int] = frozenset()
@@ -94,10 +99,8 @@ class UntrainedGroup(PartyGroup):
     def _reports(
         self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, up: list[int], down: list[int]
     ) -> GroupReply:
-        taus, rates = [order.tau for order in orders], [order.lr for order in orders]
-        reports = rows(
-            Report, taus, self._max_weights(taus, rates), repeat(None), repeat(None), up, down, repeat(0.0), repeat(0.0)
-        )
+        taus, rates = (list(map(attrgetter(column), orders)) for column in ("tau", "lr"))
+        reports = self._report_rows(taus, self._max_weights(taus, rates), self._nothing, self._nothing, up, down)
         for k in self._absent:
             reports[k] = Report(0, 1.0)
         if absent_next is not None:
@@ -106,10 +109,9 @@ class UntrainedGroup(PartyGroup):
 
     def _max_weights(self, taus: Sequence[int], rates: Sequence[float]) -> list[float]:
         """Return w_bar of every party; most are those of many others."""
-        keys = list(zip(map(id, self._optimizers), taus, rates, strict=True))
-        optimizers = {id(optimizer): optimizer for optimizer in self._optimizers}
-        known = {(k, tau, lr): optimizers[k].max_weight(tau, lr) for k, tau, lr in set(keys)}
-        return list(map(known.__getitem__, keys))
+        keys = zip(self._which, taus, rates, strict=True)
+        known = {key: self._distinct[key[0]].max_weight(*key[1:]) for key in set(keys)}
+        return list(map(known.__getitem__, zip(self._which, taus, rates, strict=True)))
 
     @override
     def first_turn(self, place: int) -> Turn:

@@ -107,6 +107,7 @@ class SummaryObserver(Observer):
             "divergence": None if diverged is None else vars(diverged),
             "num_parties": len(self._names),
             "parties": list(self._names),
+            **({"columns": {k: list(own) for k, own in cut.items()}} if (cut := x.shared.outline.columns) else {}),
             "rounds": ended.rounds,
             "sim_time": ended.sim_time,
             **_time_unit(x),
