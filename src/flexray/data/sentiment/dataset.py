@@ -105,7 +105,8 @@ class Sentiment(FittedDataset):
             check_bert(self.bert)
         self._log(report)
         sizes: dict[Split, int] = {split: report["sizes"].get(split, 0) for split in SPLITS}
-        return Outline(PARTIES, sizes, self._task(*self._stored_labels().values()), "files", self._present(sizes))
+        task = self._task(*self._stored_labels().values())
+        return Outline(PARTIES, sizes, task, "files", present=self._present(sizes))
 
     def _present(self, sizes: Mapping[Split, int]) -> Presence | None:
         """Return which modality has which sample of every split; None if each has all."""
