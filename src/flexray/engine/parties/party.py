@@ -70,9 +70,10 @@ class Party:
             self._compute = spec.compute
             self._compute.place(self.model.to(shared.torch_dtype), pictures=len(shape) == 3)
             self._call = self._compute.forward(self.model)
-        self._flatten = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
+        self.flattens = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
         self._wire = shared.wire(self.index - 1)
-        self._feedback = shared.error_feedback and self._wire != PLAIN
+        self._changes = self._wire != PLAIN
+        self._feedback = shared.error_feedback and self._changes
         self.last: LastSent | None = None
         self._edits_input = False
         self._is_pure = False
@@ -89,7 +90,7 @@ class Party:
         with blame(self.name, "a first forward pass"), torch.no_grad():
             seed_torch(self._seed, self.index, "probe")
             x = self._load("train", Batch(np.arange(size), 0))
-            if self._flatten and len(x) > 1:
+            if self.flattens and len(x) > 1:
                 kind = type(self.model).__name__
                 raise ConfigError(
                     f"{self.name}: {kind} takes one vector a sample, and its data has {len(x)} tensors (such as a"
@@ -119,7 +120,7 @@ class Party:
         x = self._features[split].batch(batch.ids_b, batch.epoch)
         if isinstance(x, tuple):
             return self._compute.put(x)
-        return (self._compute.put(x.flatten(1) if self._flatten else x),)
+        return (self._compute.put(x.flatten(1) if self.flattens else x),)
 
     def _forward(self, x: Inputs) -> Tensor:
         embedding_bo: Tensor = self._call(*((tensor.clone() for tensor in x) if self._edits_input else x))
@@ -151,6 +152,8 @@ class Party:
 
     def sends(self, block_bo: FloatArray, batch: Batch, index: int) -> FloatArray:
         """Return what arrives of the embeddings of a batch, that of round or turn ``index``."""
+        if self.last is None and not self._changes:
+            return block_bo
 
         def wire(message_bo: FloatArray) -> FloatArray:
             return self._wire.send(message_bo, self._seed, self.index, index)
@@ -166,6 +169,16 @@ class Party:
         if self.last is None:
             raise RuntimeError(f"{self.name}: nothing was stored of its samples")
         return self.last.of(batch.ids_b)
+
+    @property
+    def train_features(self) -> Features:
+        """The features of the training samples."""
+        return self._features["train"]
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether its features are loaded ahead."""
+        return self._reads_ahead
 
     @property
     def computes_plainly(self) -> bool:

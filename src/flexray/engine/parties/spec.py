@@ -129,6 +129,12 @@ class Shared:
         samples, width = block_bo.shape
         return self.wires[party].nbytes(samples, width, block_bo.itemsize)
 
+    def all_block_bytes(self, parties: Sequence[int], blocks: Sequence[FloatArray]) -> list[int]:
+        """Return :meth:`block_bytes` of several parties."""
+        if not self.wires:
+            return [block.nbytes for block in blocks]
+        return [self.block_bytes(party, block) for party, block in zip(parties, blocks, strict=True)]
+
     def batches(self) -> BatchStream:
         """Return the stream of mini-batches that all participants share."""
         return self._stream("batches")
