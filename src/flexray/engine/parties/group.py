@@ -20,7 +20,7 @@ from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report,
 from flexray.data.base import Split
 from flexray.data.batches import Batch, BatchStream
 from flexray.engine.parties.party import Party
-from flexray.engine.parties.phi import Fusion, Phi
+from flexray.engine.parties.phi import Fusion, Phi, as_one_vector
 from flexray.engine.parties.rehearsal import stacks
 from flexray.engine.parties.spec import ParticipantSpec, Shared, peak_memory_mb
 from flexray.engine.parties.stack import Stack
@@ -160,6 +160,22 @@ class PartyGroup:
             {number: grad_bo.nbytes for number, grad_bo in grads.items()},
         )  # fmt: skip
 
+    def learn(
+        self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, hands_over: bool
+    ) -> GroupReply:
+        """Run round ``index``, in which parties learn apart, and may then hand over embeddings of all samples."""
+        self._sent = {}
+        batch, reports = self._batches.batch(index), [Report(0, 1.0)] * len(orders)
+        for place, (party, order) in enumerate(zip(self.parties, orders, strict=True)):
+            if party.index - 1 not in self._absent:
+                reports[place] = party.learn(batch, order, index)
+                if hands_over:
+                    block_no = party.embed_split("train", self._shared.eval_batch, as_sent=True)
+                    party.store_last(block_no)
+                    size = self._shared.block_bytes(party.index - 1, block_no)
+                    reports[place] = reports[place]._replace(up_bytes=size)
+        return GroupReply(() if absent_next is None else self.embed(index + 1, absent_next).blocks, tuple(reports))
+
     def _round(
         self,
         index: int,
@@ -184,8 +200,7 @@ class PartyGroup:
             else Report(0, 1.0)
             for k, block_bo in zip(numbers, self._blocks, strict=True)
         ]
-        blocks = () if absent_next is None else self.embed(index + 1, absent_next).blocks
-        return GroupReply(blocks, tuple(reports))
+        return GroupReply(() if absent_next is None else self.embed(index + 1, absent_next).blocks, tuple(reports))
 
     def first_turn(self, place: int) -> Turn:
         """VAFL: embed the first batch of party ``place`` of this group."""
@@ -282,11 +297,3 @@ class PartyGroup:
     def _check_sent(self, place: int, batch: Batch) -> None:
         if place not in self._sent or len(self._sent[place]) != len(batch.ids_b):
             raise RunFolderError(f"{self.parties[place].name}: what is saved of it lacks embeddings of the next batch")
-
-
-def as_one_vector(params: Sequence[Tensor]) -> Tensor:
-    """Let parameters be views of one vector [v], so that one copy sets them all, and return it."""
-    vector = torch.cat([param.detach().reshape(-1) for param in params]) if params else torch.empty(0)
-    for param, values in zip(params, torch.split(vector, [param.numel() for param in params]), strict=True):
-        param.data = values.view_as(param)
-    return vector

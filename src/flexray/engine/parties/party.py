@@ -19,12 +19,13 @@ from flexray.core.messages import FloatArray, Order, Report, Saved, State
 from flexray.data.ahead import ReadsAhead, expect
 from flexray.data.base import SPLITS, Features, IdArray, Split
 from flexray.data.batches import Batch, BatchStream
+from flexray.engine.parties.apart import Targets, first_targets
 from flexray.engine.parties.devices import ON_CPU, seed_torch
 from flexray.engine.parties.last_sent import LastSent
 from flexray.engine.parties.pace import paced
 from flexray.engine.parties.phi import Phi
 from flexray.engine.parties.spec import ParticipantSpec, Shared, check_model
-from flexray.engine.parties.state import digest, get_state, load, save, set_state, with_more
+from flexray.engine.parties.state import digest, fitting, get_state, load, save, set_state, with_more
 from flexray.engine.parties.trainer import Gradients, Trainer, trainable
 from flexray.models import CNN, MLP, Linear, build_module, takes
 
@@ -33,6 +34,9 @@ Inputs = tuple[Tensor, ...]
 
 FITTED = "features."
 """Prefix of what features were fitted to, in a party's state."""
+
+TARGETS = "targets"
+"""Name of the targets of its samples in what is saved of a party."""
 
 PURE = frozenset({
     MLP, Linear, CNN, nn.Sequential, nn.Linear, nn.Conv2d, nn.MaxPool2d, nn.Flatten, nn.Identity, nn.LayerNorm,
@@ -82,6 +86,7 @@ class Party:
         self.trainer = Trainer(trainable(self.model), spec.optimizer, shared.outline.task, spec.clip_norm)
         self._batch: Inputs = ()
         self._sent: Tensor | None = None
+        self._targets: Targets | None = None
 
     def _probe(self, spec: ParticipantSpec, shared: Shared) -> int:
         """Return the embedding width, from a forward pass on two samples; also see what the pass changes."""
@@ -199,6 +204,17 @@ class Party:
             seed_torch(self._seed, self.index, "embed", index)  # the same dropout as the embeddings that were sent
             return self._run(self.trainer.along(self._embedding, grad), order)._replace(loss=None)
 
+    def learn(self, batch: Batch, order: Order, index: int) -> Report:
+        """Take local iterations without others and labels: towards targets of the samples of a batch."""
+        if self._targets is None:
+            self._targets = Targets(first_targets(self._seed, self.index, len(self._features["train"]), self.width))
+        targets = self._targets
+        self.take(batch)
+        with blame(self.name, f"round {index + 1}"):
+            seed_torch(self._seed, self.index, "train", index)
+            own = self.trainer.apart(lambda: targets.loss(batch.ids_b, self._embedding()))
+            return self._run(own, order)._replace(loss=None)
+
     def embed_split(
         self, split: Split, chunk: int, mode: Literal["train", "eval"] = "eval", as_sent: bool = False
     ) -> FloatArray:
@@ -241,12 +257,15 @@ class Party:
 
     def save(self) -> Saved:
         """Return all state that outlives a round, and what the features were fitted to."""
-        return with_more(save(self.model, self.trainer, self.name), self._fitted())
+        targets = {} if self._targets is None else {TARGETS: self._targets.targets_no}
+        return with_more(save(self.model, self.trainer, self.name), {**self._fitted(), **targets})
 
     def load(self, saved: Saved) -> None:
         """Go on from what :meth:`save` returned."""
         self._sent = None
         load(saved, self.model, self.trainer, self.name)
+        if TARGETS in saved.arrays:
+            self._targets = Targets(fitting(saved, TARGETS, (len(self._features["train"]), self.width)))
 
     def take(self, batch: Batch) -> Tensor:
         """Load a batch and return the first of its tensors; it is embedded elsewhere."""

@@ -80,12 +80,22 @@ class UntrainedGroup(PartyGroup):
     ) -> GroupReply:
         return self._reports(index, orders, absent_next, self._up_bytes(), self._block_bytes())
 
+    @override
+    def learn(
+        self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, hands_over: bool
+    ) -> GroupReply:
+        rows, nothing = self._shared.outline.sizes["train"], [0] * len(orders)
+        up = self._message_bytes(rows) if hands_over else nothing
+        return self._reports(index, orders, absent_next, up, nothing)
+
     def _up_bytes(self) -> list[int]:
         """Return the bytes of every party's message of embeddings."""
-        if not self._shared.wires:
-            return self._block_bytes()
-        blocks = zip(self._shared.wires, self._widths, strict=True)
-        return [wire.nbytes(self._samples, width, self._itemsize) for wire, width in blocks]
+        return self._message_bytes(self._samples)
+
+    def _message_bytes(self, samples: int) -> list[int]:
+        """Return the bytes of every party's message of embeddings of so many samples."""
+        blocks = enumerate(self._widths)
+        return [self._shared.wire(k).nbytes(samples, width, self._itemsize) for k, width in blocks]
 
     def _block_bytes(self) -> list[int]:
         return [self._samples * width * self._itemsize for width in self._widths]
