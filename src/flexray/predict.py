@@ -170,7 +170,7 @@ class Predictor:
         task = self._shared.outline.task
         if not self._shared.outline.sizes[split]:
             return
-        prediction_nc = self._server.predict(self._group.embed_split(split))
+        prediction_nc = self._server.predict(split, self._group.embed_split(split))
         ids = self._shared.dataset.sample_ids(split)
         labels = self._shared.dataset.labels().get(split)
         names = _names(task)

@@ -27,6 +27,9 @@ Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 Array = npt.NDArray[Any]
 IdArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+Presence = Mapping[Split, BoolArray]
+"""Whether each sample of a split is at each party [n, k]."""
 Fitted = dict[str, Array]
 """Statistics of a party's training rows by which features are scaled: ``mean`` and ``deviation``."""
 
@@ -41,6 +44,8 @@ class Outline:
         task: Loss and metrics.
         source: Where the samples come from: the user's ``files``, an installed ``package`` or ``synthetic``.
         columns: Party -> names of its features, where these were dealt out and not listed by the user.
+        present: The samples of every split that each party has; None: all have all. What features say of a sample that
+            their party does not have is never read.
     """
 
     parties: tuple[str, ...]
@@ -48,6 +53,7 @@ class Outline:
     task: Task
     source: Literal["files", "package", "synthetic"]
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    present: Presence | None = field(default=None, compare=False, repr=False)
 
 
 class Features(Protocol):

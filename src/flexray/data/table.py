@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from flexray.core.checks import yes_or_no
 from flexray.core.errors import ConfigError, near_match
+from flexray.data.alignment import Aligned, Alignment, align_lists, check_alignment, presence
 from flexray.data.base import ArrayFeatures, Features, Fitted, FittedDataset, IdArray, Outline, SavedModel, Split
 from flexray.data.checks import check_path, check_split, check_task, check_test_split
 from flexray.data.columns import header, is_numeric, numbers, read
@@ -54,7 +55,9 @@ class Table(FittedDataset):
             ``cut``, names of the parties, or their number.
         files: Party -> its own CSV or Parquet file.
         labels_file: With ``files``: the file with the label column, unless exactly one party's file has it.
-        id: Name of the ID column; required with ``files``, all of which must have the same IDs.
+        id: Name of the ID column; required with ``files``.
+        alignment: With ``files`` whose IDs differ: ``intersection``, the samples that all parties have, or ``union``,
+            those that any has. None: all files must have the same IDs.
         loss: ``cross_entropy``, ``l1`` or ``mse``.
         num_outputs: Number of classes, 0 .. num_outputs-1; by default as many as there are labels.
         test_fraction: Part of the rows that is the test split.
@@ -79,6 +82,7 @@ class Table(FittedDataset):
     files: Mapping[str, str | Path] | None = None
     labels_file: str | Path | None = None
     id: str | None = None
+    alignment: Alignment | None = None
     loss: Loss = "cross_entropy"
     num_outputs: int | None = None
     test_fraction: float = 0.2
@@ -109,6 +113,8 @@ class Table(FittedDataset):
         )  # fmt: skip
         self._paths, self.files = self._held.paths, self._held.files
         self.parties = (self._held.listed or None) if self.cut == "columns" else list(self._paths)
+        if check_alignment(self.alignment) and not self.files:
+            raise ConfigError("dataset.alignment: goes with dataset.files only; a row of dataset.path is one sample")
         self._label_key = {self.label: "dataset.label"}
         self._id_key = {self.id: "dataset.id"} if self.id else {}
 
@@ -121,8 +127,11 @@ class Table(FittedDataset):
             task = self._decode(file, table)[1]
         else:
             task = make_task(self.loss, self.num_outputs, classes=self._classes)
-        sizes = {split: len(rows) for split, rows in self._rows(table.num_rows).items()}
-        return Outline(tuple(self._paths), sizes, task, "files", self._held.cut())
+        aligned = self._aligned()
+        rows = self._rows(table.num_rows if aligned is None else len(aligned.rows_n))
+        sizes = {split: len(own) for split, own in rows.items()}
+        present = presence({split: aligned.taken(own) for split, own in rows.items()} if aligned else {})
+        return Outline(tuple(self._paths), sizes, task, "files", self._held.cut(), present)
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
         """Read one party's columns as [n, f]; with one file per party, bring its rows into the labels' order."""
@@ -130,14 +139,19 @@ class Table(FittedDataset):
         file, columns = self._paths[name], self._held.of(name)
         table = read(file, columns | self._id_key)
         features_nf = np.column_stack([numbers(table[column], f"{file}: column '{column}'") for column in columns])
-        if self.files:
+        aligned = self._aligned()
+        if aligned is not None:
+            features_nf = features_nf[aligned.rows_nk[:, party]]  # the last row where it has none, which nobody reads
+        elif self.files:
             other = self._labels_path()
             own, wanted = self._row_of_ids(file, table), self._row_of_ids(other, read(other, self._id_key))
             features_nf = features_nf[align(own, wanted, f"{file}: party '{name}'", str(other))]
         rows = self._rows(len(features_nf))
         fitted: Fitted = {}
         if self.standardize:
-            fitted = self._fitted[name] if self._fitted else fit_scaling(features_nf, rows["train"])
+            train = rows["train"]
+            train = train if aligned is None else train[aligned.present_nk[train, party]]
+            fitted = self._fitted[name] if self._fitted else fit_scaling(features_nf, train)
             features_nf = scaled(features_nf, fitted)
         return {split: ArrayFeatures(features_nf, dtype, rows[split], fitted) for split in rows}
 
@@ -163,6 +177,8 @@ class Table(FittedDataset):
             return {}
         labels, task = self._decode(file, table)
         checked = task.check_labels(labels, f"{file}: column '{self.label}'")
+        if (aligned := self._aligned()) is not None:
+            checked = checked[aligned.rows_n]
         return {split: checked[rows] for split, rows in self._rows(len(checked)).items()}
 
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
@@ -170,6 +186,8 @@ class Table(FittedDataset):
         file = self._labels_path()
         table = read(file, self._row_key(file) | self._id_key)
         ids = np.array(list(self._row_of_ids(file, table)) or range(table.num_rows))
+        if (aligned := self._aligned()) is not None:
+            ids = ids[aligned.rows_n]
         return ids[self._rows(len(ids))[split]]
 
     def _labels_path(self) -> Path:
@@ -218,6 +236,17 @@ class Table(FittedDataset):
         values = table[self.id].to_pylist() if self.id else []
         texts = (None if value is None else str(value) for value in values)
         return row_of_ids(texts, f"{file}: column '{self.id}'")
+
+    def _aligned(self) -> Aligned | None:
+        """Return the samples of files whose IDs may differ; None where all must have the same."""
+        if self.alignment is None:
+            return None
+        file = self._labels_path()
+        files = {file, *self._paths.values()}
+        rows = {each: self._row_of_ids(each, read(each, self._id_key)) for each in files}
+        return align_lists(
+            rows[file], {name: rows[own] for name, own in self._paths.items()}, self.alignment, str(file)
+        )
 
     def _rows(self, total: int) -> dict[Split, IdArray]:
         if self.is_whole:

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from flexray.core.conforming import as_it_was_saved
 from flexray.core.errors import RunFolderError
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
-from flexray.data.base import Split
+from flexray.data.base import IdArray, Split
 from flexray.data.batches import Batch, BatchStream
+from flexray.engine.parties.apart import ApartParty
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi, as_one_vector
 from flexray.engine.parties.rehearsal import stacks
@@ -48,9 +49,10 @@ class PartyGroup:
         self._labels = self._compute.put(
             shared.labels().get("train", torch.empty(0)) if self._knows_labels else torch.empty(0)
         )
-        self.parties = [Party(spec, shared) for spec in specs]
+        self.parties = [ApartParty(spec, shared) for spec in specs]
         self._batches = shared.batches()
         self._labels_b: Tensor = self._labels[:0]
+        self._ids_b: IdArray = np.empty(0, np.int64)
         self._blocks: tuple[FloatArray, ...] = ()
         self._fusion = Fusion(nn.Identity(), ())
         self._head_v: Tensor = self._labels_b
@@ -58,7 +60,7 @@ class PartyGroup:
         self._sent: dict[int, FloatArray] = {}
         self._absent: frozenset[int] = frozenset()
         self._stacks: list[Stack] = []
-        self._alone = self.parties
+        self._alone: Sequence[Party] = self.parties
 
     def widths(self) -> tuple[int, ...]:
         """Return the embedding width of every party."""
@@ -80,6 +82,8 @@ class PartyGroup:
         self._stacks = stacks(self.parties, fusion, widths, self._labels, self._shared)
         stacked = {number for stack in self._stacks for number in stack.numbers}
         self._alone = [party for party in self.parties if party.index - 1 not in stacked]
+        for party in self.parties:
+            party.stand_in.load({})  # nothing has arrived yet but in rehearsals
         return sum(len(stack.numbers) for stack in self._stacks if len(stack.numbers) > 1)
 
     def keep_first(self) -> None:
@@ -105,7 +109,7 @@ class PartyGroup:
     def _begin(self, batch: Batch, absent: Sequence[int]) -> None:
         if self._knows_labels:
             self._labels_b = self._labels.index_select(0, self._compute.put(torch.from_numpy(batch.ids_b)))
-        self._absent = frozenset(absent)
+        self._ids_b, self._absent = batch.ids_b, frozenset(absent)
 
     def _present(self, parties: Sequence[Party]) -> list[Party]:
         return [party for party in parties if party.index - 1 not in self._absent]
@@ -139,8 +143,9 @@ class PartyGroup:
         self._compute.fill(self._head_v, server.state_v)
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
-        phi = Phi(self._fusion, blocks, self._compute)
-        block_bytes = [self._shared.block_bytes(k, block) for k, block in enumerate(blocks)]
+        present = self._shared.outline.present
+        phi = Phi(self._fusion, blocks, self._compute, None if present is None else present["train"][self._ids_b])
+        block_bytes = [self._shared.block_bytes(k, block, self._ids_b) for k, block in enumerate(blocks)]
         down_bytes = dict.fromkeys(range(len(blocks)), server.state_v.nbytes + sum(block_bytes))
         return self._round(
             index, orders, absent_next,
@@ -157,7 +162,7 @@ class PartyGroup:
             index, orders, absent_next,
             lambda stack, own: stack.follow(grads, own),
             lambda party, order: party.follow(grads[party.index - 1], order, index, "round"),
-            {number: grad_bo.nbytes for number, grad_bo in grads.items()},
+            {k: self._shared.count(k, self._ids_b) * grad_bo[0].nbytes for k, grad_bo in grads.items()},
         )  # fmt: skip
 
     def learn(
@@ -165,15 +170,11 @@ class PartyGroup:
     ) -> GroupReply:
         """Run round ``index``, in which parties learn apart, and may then hand over embeddings of all samples."""
         self._sent = {}
-        batch, reports = self._batches.batch(index), [Report(0, 1.0)] * len(orders)
-        for place, (party, order) in enumerate(zip(self.parties, orders, strict=True)):
-            if party.index - 1 not in self._absent:
-                reports[place] = party.learn(batch, order, index)
-                if hands_over:
-                    block_no = party.embed_split("train", self._shared.eval_batch, as_sent=True)
-                    party.store_last(block_no)
-                    size = self._shared.block_bytes(party.index - 1, block_no)
-                    reports[place] = reports[place]._replace(up_bytes=size)
+        batch = self._batches.batch(index)
+        reports = [
+            Report(0, 1.0) if party.index - 1 in self._absent else party.learn(batch, order, index, hands_over)
+            for party, order in zip(self.parties, orders, strict=True)
+        ]
         return GroupReply(() if absent_next is None else self.embed(index + 1, absent_next).blocks, tuple(reports))
 
     def _round(
@@ -195,7 +196,7 @@ class PartyGroup:
             found = {k: report for stack in self._stacks for k, report in together(stack, own).items()}
             found |= {party.index - 1: alone(party, own[party.index - 1]) for party in self._present(self._alone)}
         reports = [
-            found[k]._replace(up_bytes=self._shared.block_bytes(k, block_bo), down_bytes=down_bytes[k])
+            found[k]._replace(up_bytes=self._shared.block_bytes(k, block_bo, self._ids_b), down_bytes=down_bytes[k])
             if k in found
             else Report(0, 1.0)
             for k, block_bo in zip(numbers, self._blocks, strict=True)
