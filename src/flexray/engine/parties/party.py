@@ -86,10 +86,12 @@ class Party:
 
     def _probe(self, spec: ParticipantSpec, shared: Shared) -> int:
         """Return the embedding width, from a forward pass on two samples; also see what the pass changes."""
-        size = min(2, len(self._features["train"]))
+        ids = np.arange(len(self._features["train"]))
+        ids = ids[shared.has(self.index - 1, ids)][:2]
+        size = len(ids)
         with blame(self.name, "a first forward pass"), torch.no_grad():
             seed_torch(self._seed, self.index, "probe")
-            x = self._load("train", Batch(np.arange(size), 0))
+            x = self._load("train", Batch(ids, 0))
             if self._flatten and len(x) > 1:
                 kind = type(self.model).__name__
                 raise ConfigError(
