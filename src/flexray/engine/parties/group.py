@@ -19,8 +19,9 @@ from flexray.core.errors import RunFolderError
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
 from flexray.data.base import IdArray, Split
 from flexray.data.batches import Batch, BatchStream
+from flexray.engine.parties.apart import ApartParty
 from flexray.engine.parties.party import Party
-from flexray.engine.parties.phi import Fusion, Phi
+from flexray.engine.parties.phi import Fusion, Phi, as_one_vector
 from flexray.engine.parties.rehearsal import stacks
 from flexray.engine.parties.spec import ParticipantSpec, Shared, peak_memory_mb
 from flexray.engine.parties.stack import Stack
@@ -48,7 +49,7 @@ class PartyGroup:
         self._labels = self._compute.put(
             shared.labels().get("train", torch.empty(0)) if self._knows_labels else torch.empty(0)
         )
-        self.parties = [Party(spec, shared) for spec in specs]
+        self.parties = [ApartParty(spec, shared) for spec in specs]
         self._numbers = [party.index - 1 for party in self.parties]
         self._reading_ahead = [party for party in self.parties if party.reads_ahead]
         self._batches = shared.batches()
@@ -61,7 +62,7 @@ class PartyGroup:
         self._sent: dict[int, FloatArray] = {}
         self._absent: frozenset[int] = frozenset()
         self._stacks: list[Stack] = []
-        self._alone = self.parties
+        self._alone: Sequence[Party] = self.parties
 
     def widths(self) -> tuple[int, ...]:
         """Return the embedding width of every party."""
@@ -167,6 +168,18 @@ class PartyGroup:
             {k: self._shared.count(k, self._ids_b) * grad_bo[0].nbytes for k, grad_bo in grads.items()},
         )  # fmt: skip
 
+    def learn(
+        self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, hands_over: bool
+    ) -> GroupReply:
+        """Run round ``index``, in which parties learn apart, and may then hand over embeddings of all samples."""
+        self._sent = {}
+        batch = self._batches.batch(index)
+        reports = [
+            Report(0, 1.0) if party.index - 1 in self._absent else party.learn(batch, order, index, hands_over)
+            for party, order in zip(self.parties, orders, strict=True)
+        ]
+        return GroupReply(() if absent_next is None else self.embed(index + 1, absent_next).blocks, tuple(reports))
+
     def _round(
         self,
         index: int,
@@ -190,8 +203,7 @@ class PartyGroup:
             Report(*report[:4], up, down_bytes[k], *report[6:]) if (report := found.get(k)) else Report(0, 1.0)
             for k, up in zip(numbers, up_bytes, strict=True)
         ]
-        blocks = () if absent_next is None else self.embed(index + 1, absent_next).blocks
-        return GroupReply(blocks, tuple(reports))
+        return GroupReply(() if absent_next is None else self.embed(index + 1, absent_next).blocks, tuple(reports))
 
     def first_turn(self, place: int) -> Turn:
         """VAFL: embed the first batch of party ``place`` of this group."""
@@ -288,11 +300,3 @@ class PartyGroup:
     def _check_sent(self, place: int, batch: Batch) -> None:
         if place not in self._sent or len(self._sent[place]) != len(batch.ids_b):
             raise RunFolderError(f"{self.parties[place].name}: what is saved of it lacks embeddings of the next batch")
-
-
-def as_one_vector(params: Sequence[Tensor]) -> Tensor:
-    """Let parameters be views of one vector [v], so that one copy sets them all, and return it."""
-    vector = torch.cat([param.detach().reshape(-1) for param in params]) if params else torch.empty(0)
-    for param, values in zip(params, torch.split(vector, [param.numel() for param in params]), strict=True):
-        param.data = values.view_as(param)
-    return vector
