@@ -209,6 +209,7 @@ def summary_rows(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]
         *_target_rows(summary),
         *_absence_rows(summary),
         *_waiting_rows(summary),
+        *_timeout_rows(summary),
         ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
         *_cost_rows(summary),
         ("wall time (s), of it set-up", f"{summary['wall_s']:.1f}, {summary['setup_s']:.1f}"),
@@ -254,6 +255,14 @@ def _waiting_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if len(waited) > 4:
         shown = [f"{min(waited.values()):,.6g} to {max(waited.values()):,.6g} a party"]
     return [(f"waited for slower parties ({summary['time_unit']})", ", ".join(shown))]
+
+
+def _timeout_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the timeouts that rounds got, if they were chosen."""
+    if not (chosen := summary.get("timeout")):
+        return []
+    shown = "{least:,.6g} to {most:,.6g}, mean {mean:,.6g}" if chosen["least"] < chosen["most"] else "{mean:,.6g}"
+    return [(f"timeout chosen ({summary['time_unit']})", shown.format(**chosen))]
 
 
 def _cost_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
