@@ -27,6 +27,7 @@ from flexray.config.schema import CheckpointConfig, ClusterConfig, LoggerConfig,
 from flexray.config.trust import check_config
 from flexray.config.typed import read
 from flexray.core.commands import Parser, guarded
+from flexray.core.conforming import conforms
 from flexray.core.errors import ConfigError, RunFolderError, printable
 from flexray.core.messages import SERVER, State
 from flexray.core.runfolder import CONFIGURATION_FILE, MODEL_FOLDER, SUMMARY_FILE, check_files, read_json
@@ -169,7 +170,7 @@ class Predictor:
         task = self._shared.outline.task
         if not self._shared.outline.sizes[split]:
             return
-        prediction_nc = self._server.predict(self._group.embed_split(split))
+        prediction_nc = self._server.predict(split, self._group.embed_split(split))
         ids = self._shared.dataset.sample_ids(split)
         labels = self._shared.dataset.labels().get(split)
         names = _names(task)
@@ -252,13 +253,16 @@ def _with_typed(recorded: dict[str, Any], overrides: Sequence[str], objects: Col
 
 
 def _saved_model(run_folder: Path, summary: dict[str, Any]) -> SavedModel:
-    """Return the model's outputs and classes from ``summary.json``."""
-    outputs, classes = summary.get("num_outputs"), summary.get("classes")
+    """Return the model's outputs, classes and parties' columns from ``summary.json``."""
+    outputs, classes, columns = (summary.get(key) for key in ("num_outputs", "classes", "columns"))
     if not (outputs is None or (type(outputs) is int and outputs > 0)):
         raise RunFolderError(f"{run_folder}: summary.json: num_outputs: expected a whole number, got {outputs!r}")
     if not (classes is None or (isinstance(classes, list) and all(isinstance(c, str | int | float) for c in classes))):
         raise RunFolderError(f"{run_folder}: summary.json: classes: expected a list of names, got {str(classes)[:60]}")
-    return SavedModel(outputs, tuple(classes or ()))
+    if not (columns is None or conforms(columns, dict[str, list[str]])):
+        raise RunFolderError(f"{run_folder}: summary.json: columns: expected lists of names, got {str(columns)[:60]}")
+    cut = {name: tuple(own) for name, own in (columns or {}).items()}
+    return SavedModel(outputs, tuple(classes or ()), columns=cut)
 
 
 def _parsed(override: str, text: str) -> Any:

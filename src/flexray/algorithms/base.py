@@ -11,6 +11,7 @@ import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 from flexray.core.clock import Stopwatch
@@ -55,6 +56,11 @@ class System:
     waits_for_overrun: bool = True
     measured: Measured | None = None
     chooses_timeout: bool = False
+
+    @cached_property
+    def thawed(self) -> tuple[bool, ...]:
+        """Whether each participant is not frozen."""
+        return tuple(map(operator.not_, self.frozen))
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ class Algorithm:
     def computes(self, now: Moment) -> tuple[bool, ...]:
         """Return whether each participant takes local iterations: neither frozen nor absent."""
         if not now.absent:
-            return tuple(map(operator.not_, self.system.frozen))
+            return self.system.thawed
         return tuple(not frozen and k not in now.absent for k, frozen in enumerate(self.system.frozen))
 
     def for_system(self, system: System) -> Self:
@@ -252,12 +258,15 @@ class RoundAlgorithm(Algorithm, ABC):
         takes longer than the timeout, it is waited for.
         """
         comm, times = self.comm_units(now), self.unit_times(now)
-        if idle := {k for k, computes in enumerate(self.computes(now)) if not computes}:
-            tau = tuple(0 if k in idle else t for k, t in enumerate(tau))
-        tau = tuple(tau)
+        tau = only(tau, self.computes(now))
         if now.absent and not any(tau):
             computing_units = self.system.timeout_units
         return Plan(tau, tuple(lr or self.system.lr), computing_units + comm, comm, times, pace=pace)
+
+
+def only(tau: Sequence[int], computes: Sequence[bool]) -> tuple[int, ...]:
+    """Return local iterations with 0 for those that do not compute."""
+    return tuple(tau) if all(computes) else tuple(t if own else 0 for t, own in zip(tau, computes, strict=True))
 
 
 class EventAlgorithm(Algorithm, ABC):

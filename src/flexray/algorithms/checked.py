@@ -7,10 +7,11 @@ import operator
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, get_args
 
 from flexray.algorithms import timeouts
-from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RealPace, RoundAlgorithm
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RealPace, RoundAlgorithm, only
 from flexray.core.errors import ConfigError, blame
 
 FINITE = sys.float_info.max
@@ -111,7 +112,7 @@ def _lasting(plan: Plan, algorithm: RoundAlgorithm, now: Moment) -> Plan:
         waits = algorithm.system.waits_for_overrun
         seconds = measured.round_seconds(plan.tau, _shares(now), least, now.absent, waits, plan.pace == "fill")
         return replace(plan, duration_units=seconds + plan.comm_units)
-    longest = max((t * unit for t, unit in zip(plan.tau, plan.unit_times, strict=True) if t), default=0.0)
+    longest = max(compress(map(operator.mul, plan.tau, plan.unit_times), plan.tau), default=0.0)
     if not algorithm.system.waits_for_overrun or longest <= (plan.duration_units - plan.comm_units) * (1 + ROUNDING):
         return plan
     return replace(plan, duration_units=longest + plan.comm_units)
@@ -160,16 +161,16 @@ def checked(plan: Any, now: Moment, phase: str, computes: Sequence[bool]) -> Pla
             raise ConfigError(f"pace {_short(plan.pace)}, expected one of: {', '.join(get_args(RealPace))}")
     except ConfigError as error:
         raise ConfigError(f"algo failed in {phase}: its plan has {error}") from error
-    tau = tuple(t if computing else 0 for t, computing in zip(tau, computes, strict=True))
-    return Plan(tau, lr, duration, comm, times, end, used, plan.pace, server)
+    return Plan(only(tau, computes), lr, duration, comm, times, end, used, plan.pace, server)
 
 
 def _numbers(name: str, given: Any, count: int, kind: type, words: str, most: float = FINITE) -> tuple[Any, ...]:
     """Return ``count`` numbers from 0 to ``most``; one that ``kind`` changes, such as 1.5, "1" or NaN, is none."""
     try:
+        plain = given if type(given) is tuple and set(map(type, given)) == {kind} else None  # quickest, and usual
         given = list(given)
-        found = tuple(map(kind, given))
-        is_number = list(found) == given and not any(map(math.isnan, found))
+        found = tuple(map(kind, given)) if plain is None else plain
+        is_number = (found is plain or list(found) == given) and not math.isnan(sum(found))
         if is_number and len(found) == count and min(found) >= 0 and max(found) <= most:
             return found
     except (TypeError, ValueError, OverflowError):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from flexray.core.conforming import as_it_was_saved
 from flexray.core.errors import RunFolderError
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
-from flexray.data.base import Split
+from flexray.data.base import IdArray, Split
 from flexray.data.batches import Batch, BatchStream
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi
@@ -51,6 +51,7 @@ class PartyGroup:
         self.parties = [Party(spec, shared) for spec in specs]
         self._batches = shared.batches()
         self._labels_b: Tensor = self._labels[:0]
+        self._ids_b: IdArray = np.empty(0, np.int64)
         self._blocks: tuple[FloatArray, ...] = ()
         self._fusion = Fusion(nn.Identity(), ())
         self._head_v: Tensor = self._labels_b
@@ -80,6 +81,8 @@ class PartyGroup:
         self._stacks = stacks(self.parties, fusion, widths, self._labels, self._shared)
         stacked = {number for stack in self._stacks for number in stack.numbers}
         self._alone = [party for party in self.parties if party.index - 1 not in stacked]
+        for party in self.parties:
+            party.stand_in.load({})  # nothing has arrived yet but in rehearsals
         return sum(len(stack.numbers) for stack in self._stacks if len(stack.numbers) > 1)
 
     def keep_first(self) -> None:
@@ -105,7 +108,7 @@ class PartyGroup:
     def _begin(self, batch: Batch, absent: Sequence[int]) -> None:
         if self._knows_labels:
             self._labels_b = self._labels.index_select(0, self._compute.put(torch.from_numpy(batch.ids_b)))
-        self._absent = frozenset(absent)
+        self._ids_b, self._absent = batch.ids_b, frozenset(absent)
 
     def _present(self, parties: Sequence[Party]) -> list[Party]:
         return [party for party in parties if party.index - 1 not in self._absent]
@@ -139,8 +142,9 @@ class PartyGroup:
         self._compute.fill(self._head_v, server.state_v)
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
-        phi = Phi(self._fusion, blocks, self._compute)
-        block_bytes = [self._shared.block_bytes(k, block) for k, block in enumerate(blocks)]
+        present = self._shared.outline.present
+        phi = Phi(self._fusion, blocks, self._compute, None if present is None else present["train"][self._ids_b])
+        block_bytes = [self._shared.block_bytes(k, block, self._ids_b) for k, block in enumerate(blocks)]
         down_bytes = dict.fromkeys(range(len(blocks)), server.state_v.nbytes + sum(block_bytes))
         return self._round(
             index, orders, absent_next,
@@ -157,7 +161,7 @@ class PartyGroup:
             index, orders, absent_next,
             lambda stack, own: stack.follow(grads, own),
             lambda party, order: party.follow(grads[party.index - 1], order, index, "round"),
-            {number: grad_bo.nbytes for number, grad_bo in grads.items()},
+            {k: self._shared.count(k, self._ids_b) * grad_bo[0].nbytes for k, grad_bo in grads.items()},
         )  # fmt: skip
 
     def _round(
@@ -179,7 +183,7 @@ class PartyGroup:
             found = {k: report for stack in self._stacks for k, report in together(stack, own).items()}
             found |= {party.index - 1: alone(party, own[party.index - 1]) for party in self._present(self._alone)}
         reports = [
-            found[k]._replace(up_bytes=self._shared.block_bytes(k, block_bo), down_bytes=down_bytes[k])
+            found[k]._replace(up_bytes=self._shared.block_bytes(k, block_bo, self._ids_b), down_bytes=down_bytes[k])
             if k in found
             else Report(0, 1.0)
             for k, block_bo in zip(numbers, self._blocks, strict=True)
