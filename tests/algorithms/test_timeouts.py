@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,13 @@ from flexray.algorithms.sync import SyncMaxVFL, SyncMinVFL
 from flexray.algorithms.timeouts import choose
 from flexray.algorithms.vafl import VAFL
 from flexray.core.measured import Measured
+from flexray.core.runfolder import read_json, read_table
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import borrowed_torch
 from flexray.engine.hosts.plan import place
 from flexray.optimizers import LocalSGD
+from flexray.report.folders import read_run
+from flexray.report.tables import runs_csv
 from flexray.run.hints import WITHOUT_TIMEOUT
 from flexray.run.watch.folder import TableObserver
 from flexray.run.watch.summary import summary_rows
@@ -174,3 +179,23 @@ def test_a_chosen_timeout_is_seen(tmp_path: Path) -> None:
     alike = {"timeout": {"least": 4.0, "mean": 4.0, "most": 4.0}}
     assert (title, "4") in summary_rows({**summary, **alike}, tmp_path)
     assert not [row for row in summary_rows({**summary, "timeout": None}, tmp_path) if row[0] == title]
+
+
+def test_a_run_folder_tells_what_was_chosen_and_is_repeated(run_once: Callable[..., Path], bundle: Path) -> None:
+    words = (
+        "cluster=inline", "progress=false", "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=7",
+        "rounds=4", "lr=0.1", "adaptive.A=1", "speeds.utilization=[0.5,0,0,0]",
+    )  # fmt: skip
+    auto, fixed = run_once(*words, "timeout=auto"), run_once(*words, "timeout=8")
+    again = run_once(*words, "timeout=auto", "speeds.utilization=null", "speeds=replay", f"speeds.path={auto}")
+    summary, repeated = (read_json(folder / "summary.json") for folder in (auto, again))
+    assert repeated["model_digest"] == summary["model_digest"]
+    assert "timeout" not in repeated
+    assert read_table(auto / "rounds.csv", unfinished=False)["timeout"] == [str(summary["timeout"]["mean"])] * 4
+    assert read_json(fixed / "configuration.json")["timeout"] == 8.0
+    assert '"timeout": 8.0' in (fixed / "configuration.json").read_text()
+    reported = [read_run(folder, folder.name) for folder in (auto, fixed)]
+    assert [run.mean_timeout for run in reported] == [summary["timeout"]["mean"], None]
+    header, *rows = csv.reader(runs_csv(reported, []).splitlines())
+    assert [row[header.index("mean_timeout")] for row in rows] == [f"{summary['timeout']['mean']:g}", ""]
+    assert "mean_timeout" not in runs_csv(reported[1:], [])
