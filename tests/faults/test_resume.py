@@ -99,6 +99,25 @@ def test_a_run_that_was_interrupted_goes_on_exactly(
     assert_same(tmp_path / "run", expected)
 
 
+@pytest.mark.parametrize("algo", ["flex", "adaptive"])
+def test_a_timeout_that_chooses_itself_goes_on_exactly(
+    algo: str, start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    words = (f"algo={algo}", "timeout=auto", "speeds=trace", "network.jitter=0.3", "lr=0.1", "adaptive.first=dummy")
+    expected = undisturbed(*words)
+    interrupt_at(11, signal.SIGINT)
+    assert start(tmp_path / "run", *words) == 1
+    interrupt_at(0, 0)
+    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
+    assert_same(tmp_path / "run", expected)
+    with (expected / "rounds.csv").open(encoding="utf-8") as file:
+        chosen = [float(row["timeout"]) for row in csv.DictReader(file)]
+    told = summary(expected)["timeout"]
+    assert len(set(chosen)) > 10
+    assert (told["least"], told["most"]) == (min(chosen), max(chosen))
+    assert told["mean"] == pytest.approx(math.fsum(chosen) / 30)
+
+
 def test_waits_and_costs_add_up_exactly(
     start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
 ) -> None:

@@ -165,7 +165,7 @@ def _adaptive(config: Config, algo: str) -> str | None:
 
 
 def _base_rates(config: Config, algo: str) -> str | None:
-    return None if config["rates"] == "static" else _adaptive(config, algo)
+    return None if config["rates"] == "static" or config["timeout"] == "auto" else _adaptive(config, algo)
 
 
 def _timeout(config: Config, algo: str) -> str | None:

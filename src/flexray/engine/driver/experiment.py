@@ -164,6 +164,11 @@ class Experiment:
         """Whether parties wait for slower ones between their turns."""
         return isinstance(self.algorithm, EventAlgorithm) and self.algorithm.max_ahead is not None
 
+    @property
+    def chooses_timeout(self) -> bool:
+        """Whether every round has a timeout of its own."""
+        return self.algorithm.system.chooses_timeout
+
     def moment(self, index: int, sim_time: float, everybody: bool = False) -> Moment:
         """Return what is known when a round (0-based) starts; ``everybody``: as if nobody were absent."""
         utilization = self.speeds.utilization(index, sim_time)
