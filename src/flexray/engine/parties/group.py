@@ -46,9 +46,8 @@ class PartyGroup:
         self._compute = specs[0].compute  # one process, one device
         self._compute.prepare(specs[0].name)
         self._knows_labels = shared.labels_at == "all"
-        self._labels = self._compute.put(
-            shared.labels().get("train", torch.empty(0)) if self._knows_labels else torch.empty(0)
-        )
+        labels = shared.labels() if self._knows_labels else {}
+        self._labels = self._compute.put(labels.get("train", torch.empty(0)))
         self.parties = [ApartParty(spec, shared) for spec in specs]
         self._numbers = [party.index - 1 for party in self.parties]
         self._reading_ahead = [party for party in self.parties if party.reads_ahead]
@@ -270,8 +269,7 @@ class PartyGroup:
         if SENT in saved.arrays:
             self._sent[place] = fitting(saved, SENT, (*saved.arrays[SENT].shape[:1], party.width))
         if self._shared.stores_last(party.index - 1):
-            rows = self._shared.outline.sizes["train"]
-            party.store_last(fitting(saved, LAST, (rows, party.width)))
+            party.store_last(fitting(saved, LAST, (self._shared.outline.sizes["train"], party.width)))
 
     def embed_again(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
         """Return the embeddings of batch ``index`` that were saved, or, if there were none yet, compute them."""
