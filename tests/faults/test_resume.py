@@ -187,6 +187,29 @@ def test_more_rounds_may_be_wished(start: Start, undisturbed: Callable[..., Path
     assert summary(tmp_path / "run")["resumed_from"] == 30
 
 
+@pytest.mark.parametrize("number", [2, 9])
+def test_fedonce_goes_on_exactly_before_and_after_its_handover(
+    number: int,
+    start: Start,
+    undisturbed: Callable[..., Path],
+    interrupt_at: Callable[[int, int], None],
+    tmp_path: Path,
+) -> None:
+    words = ("algo=fedonce", "algo.apart_rounds=6", "algo.guest=b", "rounds=14", "model.dropout=0.1")
+    expected = undisturbed(*words)
+    interrupt_at(number, signal.SIGINT)
+    assert start(tmp_path / "run", *words) == 1
+    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
+    assert_same(tmp_path / "run", expected)
+
+
+def test_fedonce_is_replayed(start: Start, undisturbed: Callable[..., Path], tmp_path: Path) -> None:
+    words = ("algo=fedonce", "algo.apart_rounds=6", "algo.guest=b", "rounds=14", "model.dropout=0.1")
+    expected = undisturbed(*words)
+    assert start(tmp_path / "again", *words, "speeds=replay", f"speeds.path={expected}") == 0
+    assert summary(tmp_path / "again")["model_digest"] == summary(expected)["model_digest"]
+
+
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_more_time_may_be_wished(algo: str, start: Start, undisturbed: Callable[..., Path], tmp_path: Path) -> None:
     """Also time in which nobody gets done, and a party's turn that did not fit before."""

@@ -6,7 +6,7 @@ Shapes: n = samples of a split.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -102,6 +102,14 @@ def check_classes(labels_n: Array, dataset: Dataset, outline: Outline) -> None:
         told = listed([*map(str, lacking[:4])], 3)
         classes = f"class {told} has" if len(lacking) == 1 else f"classes {told} have"
         log.warning("%s: labels are numbers from 0; %s no training samples", where, classes)
+
+
+def without(outline: Outline, parties: Collection[int]) -> Outline:
+    """Return the outline as if these parties (0-based) had no sample at all."""
+    count = len(outline.parties)
+    present = outline.present or {split: np.ones((size, count), np.bool_) for split, size in outline.sizes.items()}
+    stays_k = np.array([k not in parties for k in range(count)])
+    return replace(outline, present={split: has_nk & stays_k for split, has_nk in present.items()})
 
 
 def samples_by_party(outline: Outline) -> dict[str, dict[str, dict[str, int]]]:
