@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,10 @@ import pytest
 from flexray.algorithms.adaptive import AdaptiveFlexVFL
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm, System
 from flexray.algorithms.checked import plan_round
-from flexray.algorithms.cvfl import CVFL
-from flexray.algorithms.efvfl import EFVFL
-from flexray.algorithms.fedbcd import FedBCD
 from flexray.algorithms.flex import FlexVFL
-from flexray.algorithms.pbcd import PBCD
-from flexray.algorithms.split import SplitLearning
 from flexray.algorithms.sync import SyncMaxVFL, SyncMinVFL
 from flexray.algorithms.timeouts import choose
-from flexray.algorithms.vafl import VAFL
+from flexray.config.schema import shipped_classes
 from flexray.core.measured import Measured
 from flexray.core.runfolder import read_json, read_table
 from flexray.engine.driver.make import make_driver
@@ -132,9 +128,9 @@ def test_an_algorithm_of_ones_own_is_asked_in_every_round_and_flexrays_where_the
 
 
 def test_which_algorithms_have_a_timeout() -> None:
-    without = {"vafl": VAFL, "pbcd": PBCD, "split": SplitLearning, "fedbcd": FedBCD, "cvfl": CVFL, "efvfl": EFVFL}
-    assert set(without) == set(WITHOUT_TIMEOUT)
-    assert not any(kind.has_timeout for kind in without.values())
+    names = {name: target.rpartition(".") for target, name in shipped_classes("algo").items()}
+    has = {name: getattr(import_module(module), kind).has_timeout for name, (module, _, kind) in names.items()}
+    assert {name for name, timeout in has.items() if not timeout} == set(WITHOUT_TIMEOUT)
 
 
 WORDS = ("timeout=auto", "lr=0.1", "speeds=trace", "network.latency=1", "network.up=200", "absence.probability=0.2")
