@@ -23,6 +23,7 @@ from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi
 from flexray.engine.parties.rehearsal import stacks
 from flexray.engine.parties.spec import ParticipantSpec, Shared, peak_memory_mb
+from flexray.engine.parties.splits import Splits
 from flexray.engine.parties.stack import Stack
 from flexray.engine.parties.state import fitting, under, with_more
 
@@ -61,6 +62,7 @@ class PartyGroup:
         self._absent: frozenset[int] = frozenset()
         self._stacks: list[Stack] = []
         self._alone = self.parties
+        self._splits = Splits(self.parties, (), shared)
 
     def widths(self) -> tuple[int, ...]:
         """Return the embedding width of every party."""
@@ -80,6 +82,7 @@ class PartyGroup:
             self._fusion = Fusion(head, widths)
         fusion = self._fusion if self._knows_labels else None
         self._stacks = stacks(self.parties, fusion, widths, self._labels, self._shared)
+        self._splits = Splits(self.parties, self._stacks, self._shared)
         stacked = {number for stack in self._stacks for number in stack.numbers}
         self._alone = [party for party in self.parties if party.index - 1 not in stacked]
         return sum(len(stack.numbers) for stack in self._stacks if len(stack.numbers) > 1)
@@ -207,7 +210,7 @@ class PartyGroup:
 
     def embed_split(self, split: Split, mode: Literal["train", "eval"] = "eval", as_sent: bool = False) -> GroupReply:
         """Return the embeddings of a whole split."""
-        return GroupReply(tuple(p.embed_split(split, self._shared.eval_batch, mode, as_sent) for p in self.parties))
+        return GroupReply(self._splits.embed(split, mode, as_sent))
 
     def digests(self) -> dict[str, str]:
         """Return the digest of every party's model."""

@@ -170,10 +170,9 @@ class Party:
             raise RuntimeError(f"{self.name}: nothing was stored of its samples")
         return self.last.of(batch.ids_b)
 
-    @property
-    def train_features(self) -> Features:
-        """The features of the training samples."""
-        return self._features["train"]
+    def features(self, split: Split) -> Features:
+        """Return the features of a split."""
+        return self._features[split]
 
     @property
     def reads_ahead(self) -> bool:
@@ -232,7 +231,11 @@ class Party:
             block_no: FloatArray = torch.cat(parts).cpu().numpy()
             if mode == "train":
                 return self._wire.send(block_no, self._seed, self.index, mode)
-            return self._wire.send(block_no, self._seed, self.index, mode, split) if as_sent else block_no
+            return self.sends_split(block_no, split) if as_sent else block_no
+
+    def sends_split(self, block_no: FloatArray, split: Split) -> FloatArray:
+        """Return what would arrive of the embeddings [n, o] of a whole split in evaluation mode."""
+        return self._wire.send(block_no, self._seed, self.index, "eval", split)
 
     def digest(self) -> str:
         """Return the digest of the model."""
