@@ -18,6 +18,7 @@ from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import build_absences, check_algorithm, labels_at, wires
 from flexray.config.measured import with_measured
+from flexray.config.missing import check_combined, stands_in, with_missing
 from flexray.config.network import build_network, round_trips
 from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
@@ -89,6 +90,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     names = (*outline.parties, SERVER)
     own = own_keys_of(config, names)
     seed, wall = whole("seed", config["seed"], low=0, high=2**63 - 1), schedule.build_wall(config)
+    outline = with_missing(config, outline, seed, is_new=saved is not None and saved.has_new_data)
     cluster = build_cluster(config, dataset, names, own)
     computes = build_computes(config, cluster, len(outline.parties))
     participants = build_participants(config, names, own, computes, base_dir)
@@ -112,6 +114,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         absences=absences,
     )
     check_limits(experiment)
+    check_combined(experiment)
     return Job(
         algo=algo,
         dataset=dataset,
@@ -182,6 +185,7 @@ def _shared(
         predicts=saved is not None,
         stack=cast(Stacking, stack),
         learns=config["learn"],
+        stands_in=stands_in(config),
     )
 
 

@@ -68,6 +68,19 @@ class AbsenceConfig:
 
 
 @dataclass
+class MissingConfig:
+    """Samples that parties do not have, and what stands in for their embeddings.
+
+    ``fraction``: the part of its training samples that a party goes without; one number, or one per party.
+    ``test_fraction``: that of validation and test samples; null: as ``fraction``.
+    """
+
+    fraction: Any = 0.0
+    test_fraction: Any = None
+    stand_in: str = "zeros"
+
+
+@dataclass
 class CostsConfig:
     """What a run costs, if anything is given: one number, or one per participant.
 
@@ -188,6 +201,7 @@ class RunConfig:
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     absence: AbsenceConfig = field(default_factory=AbsenceConfig)
+    missing: MissingConfig = field(default_factory=MissingConfig)
     costs: CostsConfig = field(default_factory=CostsConfig)
     adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
     lr_decay: DecayConfig = field(default_factory=DecayConfig)

@@ -309,7 +309,7 @@ def assert_evaluations_equal(compose_job: Compose, run_inline: Run, *words: str)
     assert stacked == alone
 
 
-@pytest.mark.parametrize("words", ["eval_as_sent=true network.bits=4", "labels_at=server absence.probability=0.4"])
+@pytest.mark.parametrize("words", ["network.bits=4", "labels_at=server absence.probability=0.4"])
 def test_splits_embedded_together_have_all_bits(
     words: str, compose_job: Compose, run_inline: Run, together: list[int]
 ) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from flexray.core.conforming import as_it_was_saved
 from flexray.core.errors import RunFolderError
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
-from flexray.data.base import Split
+from flexray.data.base import IdArray, Split
 from flexray.data.batches import Batch, BatchStream
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi
@@ -54,6 +54,7 @@ class PartyGroup:
         self._reading_ahead = [party for party in self.parties if party.reads_ahead]
         self._batches = shared.batches()
         self._labels_b: Tensor = self._labels[:0]
+        self._ids_b: IdArray = np.empty(0, np.int64)
         self._blocks: tuple[FloatArray, ...] = ()
         self._fusion = Fusion(nn.Identity(), ())
         self._head_v: Tensor = self._labels_b
@@ -85,6 +86,8 @@ class PartyGroup:
         self._splits = Splits(self.parties, self._stacks, self._shared)
         stacked = {number for stack in self._stacks for number in stack.numbers}
         self._alone = [party for party in self.parties if party.index - 1 not in stacked]
+        for party in self.parties:
+            party.stand_in.load({})  # nothing has arrived yet but in rehearsals
         return sum(len(stack.numbers) for stack in self._stacks if len(stack.numbers) > 1)
 
     def keep_first(self) -> None:
@@ -110,11 +113,10 @@ class PartyGroup:
     def _begin(self, batch: Batch, absent: Sequence[int]) -> None:
         if self._knows_labels:
             self._labels_b = self._labels.index_select(0, self._compute.put(torch.from_numpy(batch.ids_b)))
-        self._absent = frozenset(absent)
+        self._ids_b, self._absent = batch.ids_b, frozenset(absent)
 
     def _present(self, parties: Sequence[Party]) -> list[Party]:
-        away = self._absent
-        return [party for party in parties if party.index - 1 not in away] if away else list(parties)
+        return [party for party in parties if party.index - 1 not in self._absent]
 
     def _block(self, party: Party, batch: Batch, index: int, fresh: Mapping[int, FloatArray]) -> FloatArray:
         number = party.index - 1
@@ -145,8 +147,9 @@ class PartyGroup:
         self._compute.fill(self._head_v, server.state_v)
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
-        phi = Phi(self._fusion, blocks, self._compute)
-        size = server.state_v.nbytes + sum(self._shared.all_block_bytes(range(len(blocks)), blocks))
+        present = self._shared.outline.present
+        phi = Phi(self._fusion, blocks, self._compute, None if present is None else present["train"][self._ids_b])
+        size = server.state_v.nbytes + sum(self._shared.all_block_bytes(range(len(blocks)), blocks, self._ids_b))
         down_bytes = dict.fromkeys(range(len(blocks)), size)
         return self._round(
             index, orders, absent_next,
@@ -163,7 +166,7 @@ class PartyGroup:
             index, orders, absent_next,
             lambda stack, own: stack.follow(grads, own),
             lambda party, order: party.follow(grads[party.index - 1], order, index, "round"),
-            {number: grad_bo.nbytes for number, grad_bo in grads.items()},
+            {k: self._shared.count(k, self._ids_b) * grad_bo[0].nbytes for k, grad_bo in grads.items()},
         )  # fmt: skip
 
     def _round(
@@ -177,8 +180,8 @@ class PartyGroup:
     ) -> GroupReply:
         """Run the local iterations of the parties that are there, and embed the next batch unless that is None."""
         self._sent = {}
-        numbers, up_bytes = self._numbers, self._shared.all_block_bytes(self._numbers, self._blocks)
-        own = {k: order for k, order in zip(numbers, orders, strict=True) if k not in self._absent}
+        up_bytes = self._shared.all_block_bytes(self._numbers, self._blocks, self._ids_b)
+        own = {k: order for k, order in zip(self._numbers, orders, strict=True) if k not in self._absent}
         if any(order.pace for order in orders):
             found = {party.index - 1: alone(party, own[party.index - 1]) for party in self._present(self.parties)}
         else:
@@ -186,7 +189,7 @@ class PartyGroup:
             found |= {party.index - 1: alone(party, own[party.index - 1]) for party in self._present(self._alone)}
         reports = [
             Report(*report[:4], up, down_bytes[k], *report[6:]) if (report := found.get(k)) else Report(0, 1.0)
-            for k, up in zip(numbers, up_bytes, strict=True)
+            for k, up in zip(self._numbers, up_bytes, strict=True)
         ]
         blocks = () if absent_next is None else self.embed(index + 1, absent_next).blocks
         return GroupReply(blocks, tuple(reports))

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 from flexray.core.messages import FloatArray
 from flexray.data.base import IdArray, Split
+from flexray.data.batches import chunks
 from flexray.data.side_by_side import Load
 from flexray.engine.parties.kernels import layers_agree, remembered
 from flexray.engine.parties.layers import layers_of
-from flexray.engine.parties.party import Party, chunks
+from flexray.engine.parties.party import Party
 from flexray.engine.parties.spec import Shared
 from flexray.engine.parties.stack import Stack
 
@@ -49,17 +50,12 @@ class Splits:
     def embed(self, split: Split, mode: Literal["train", "eval"], as_sent: bool) -> tuple[FloatArray, ...]:
         """Return the embeddings [n, o] of every party; arguments as for :meth:`Party.embed_split`."""
         found: dict[int, FloatArray] = {}
-        for stack in self._stacks if mode == "eval" else ():
+        for stack in self._stacks if mode == "eval" and not as_sent else ():
             found |= stack.embed(split)
-        size, blocks = self._shared.eval_batch, []
-        for party in self._parties:
-            block_no = found.get(party.index - 1)
-            if block_no is None:
-                block_no = party.embed_split(split, size, mode, as_sent)
-            elif as_sent:
-                block_no = party.sends_split(block_no, split)
-            blocks.append(block_no)
-        return tuple(blocks)
+        size, both = self._shared.eval_batch, ((party, found.get(party.index - 1)) for party in self._parties)
+        return tuple(
+            party.embed_split(split, size, mode, as_sent) if block_no is None else block_no for party, block_no in both
+        )
 
 
 class StackedSplits:
@@ -76,9 +72,9 @@ class StackedSplits:
     def embed(self, split: Split) -> dict[int, FloatArray]:
         """Return everybody's embeddings [n, o] in evaluation mode, by number (0-based); nothing if bits differ."""
         load = self._stack.loads(split)
-        if load is None:
+        if load is None or any(self._shared.lacks(number, split) for number in self._stack.numbers):
             return {}
-        parts = chunks(np.arange(len(self._stack.parties[0].features(split))), self._shared.eval_batch)
+        parts = chunks(np.arange(len(self._stack.parties[0].features[split])), self._shared.eval_batch)
         all_mno = self._together(load, parts)
         if self._shared.stack == "exact":
             x_mb, sizes = load(parts[0][:1]), tuple(map(len, parts))

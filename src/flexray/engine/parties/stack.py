@@ -58,7 +58,7 @@ class Stack:
         flattens = self.parties[0].flattens
         if any(party.flattens != flattens for party in self.parties):
             return None
-        load = side_by_side([party.features(split) for party in self.parties])
+        load = side_by_side([party.features[split] for party in self.parties])
         return load if load is None or not flattens else lambda ids_b: load(ids_b).flatten(2)
 
     def _inputs(self, batch: Batch) -> Tensor:

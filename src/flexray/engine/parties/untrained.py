@@ -22,8 +22,9 @@ from flexray.engine.parties.devices import Compute
 from flexray.engine.parties.group import PartyGroup
 from flexray.engine.parties.labels import BlindServer, LabelHolder
 from flexray.engine.parties.party import Party
-from flexray.engine.parties.server import Arrivals, Server
+from flexray.engine.parties.server import Server
 from flexray.engine.parties.spec import ParticipantSpec, Shared
+from flexray.engine.parties.table import Arrivals
 from flexray.models import takes
 
 NOTHING: FloatArray = np.empty((0, 0), np.float32)
@@ -49,7 +50,7 @@ class UntrainedGroup(PartyGroup):
         self._itemsize = shared.torch_dtype.itemsize
         self.parties = []
         self._absent: frozenset[int] = frozenset()
-        self._samples = 0
+        self._samples: Sequence[int] = ()
 
     @override
     def widths(self) -> tuple[int, ...]:
@@ -65,7 +66,7 @@ class UntrainedGroup(PartyGroup):
 
     @override
     def embed(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
-        self._samples = len(self._batches.batch(index).ids_b)
+        self._samples = self._shared.counts(self._batches.batch(index).ids_b)
         self._absent = frozenset(absent)
         return GroupReply()
 
@@ -89,12 +90,11 @@ class UntrainedGroup(PartyGroup):
         """Return the bytes of every party's message of embeddings."""
         if not self._shared.wires:
             return self._block_bytes()
-        blocks = zip(self._shared.wires, self._widths, strict=True)
-        return [wire.nbytes(self._samples, width, self._itemsize) for wire, width in blocks]
+        blocks = zip(self._shared.wires, self._samples, self._widths, strict=True)
+        return [wire.nbytes(n, width, self._itemsize) if n else 0 for wire, n, width in blocks]
 
     def _block_bytes(self) -> list[int]:
-        sizes = {width: self._samples * width * self._itemsize for width in set(self._widths)}
-        return list(map(sizes.__getitem__, self._widths))
+        return [n * width * self._itemsize for n, width in zip(self._samples, self._widths, strict=True)]
 
     def _reports(
         self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, up: list[int], down: list[int]
@@ -182,9 +182,9 @@ class UntrainedServer(BlindServer):
     @override
     def answer(self, event: int, party: int, turn: int, order: Order, own: Turn) -> Answer:
         ids_b, staleness = self._arrivals.note(event, party, turn)
-        width, itemsize = self._widths[party], self._state_v.itemsize
-        up = self._shared.wire(party).nbytes(len(ids_b), width, itemsize)
-        return Answer(NOTHING, Report(order.tau, 1.0, None, None, up, len(ids_b) * width * itemsize), staleness)
+        width, itemsize, samples = self._widths[party], self._state_v.itemsize, self._shared.count(party, ids_b.numpy())
+        up = self._shared.wire(party).nbytes(samples, width, itemsize) if samples else 0
+        return Answer(NOTHING, Report(order.tau, 1.0, None, None, up, samples * width * itemsize), staleness)
 
 
 def _widths(specs: Sequence[ParticipantSpec], shared: Shared) -> tuple[int, ...]:
