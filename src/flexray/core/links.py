@@ -51,7 +51,7 @@ class Wire:
 
     def send(self, block_bo: FloatArray, seed: int, *path: int | str) -> FloatArray:
         """Return what arrives of ``block_bo``; noise comes from the random stream that ``seed`` and ``path`` name."""
-        if self == PLAIN:
+        if self is PLAIN or self == PLAIN:
             return block_bo
         sent = np.array(block_bo)
         if self.clip is not None:

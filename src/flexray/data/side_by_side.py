@@ -17,7 +17,11 @@ LARGE = 1024
 """Bytes of a sample from which on copying takes longer than a call."""
 
 
-def side_by_side(features: Sequence[Features]) -> Callable[[IdArray], Tensor] | None:
+Load = Callable[[IdArray], Tensor]
+"""Returns samples [m, b, ...] of all parties by number."""
+
+
+def side_by_side(features: Sequence[Features]) -> Load | None:
     """Return how samples ``ids_b`` of all parties are loaded at once, [m, b, ...]; None: one party after another.
 
     The parties' arrays become views of one array.

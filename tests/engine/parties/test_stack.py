@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from flexray.core.errors import ConfigError
-from flexray.core.messages import Ended, Record, RoundRecord, Started
-from flexray.engine.parties import kernels, layers
+from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
+from flexray.engine.parties import kernels, layers, splits
 from flexray.engine.parties.layers import LossGradient, Networks, Rows, layers_of
+from flexray.engine.parties.stack import Stack
 from flexray.optimizers import LocalSGD
 from flexray.run.command import run_command
 from flexray.run.resume import SINCE, changed_keys
@@ -278,3 +279,49 @@ def test_parameters_become_views_of_their_row() -> None:
     assert all(torch.equal(model.weight, weight) for model, weight in zip(models, before, strict=True))
     rows.values_mp.zero_()
     assert not any(model.weight.any() or model.bias.any() for model in models)
+
+
+@pytest.fixture
+def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have stacks of any size try to embed splits together; return the number of parties, for each part."""
+    counts: list[int] = []
+    evaluate = Stack.evaluate
+
+    def noted(stack: Stack, x_mb: Tensor, at_once: int) -> Tensor:
+        counts.append(len(x_mb))
+        return evaluate(stack, x_mb, at_once)
+
+    monkeypatch.setattr(splits, "MANY", 2)
+    monkeypatch.setattr(splits, "AT_ONCE", 2)
+    monkeypatch.setattr(Stack, "evaluate", noted)
+    return counts
+
+
+def evaluations(records: list[Record]) -> list[EvalRecord]:
+    return [record for record in records if isinstance(record, EvalRecord)]
+
+
+def assert_evaluations_equal(compose_job: Compose, run_inline: Run, *words: str) -> None:
+    """Run digits, which are in memory, with and without stacks."""
+    fixed = ("rounds=4", "eval_every=2", "model.hidden=[8]", "dataset.batch_size=300", *words)
+    found = [run_inline(compose_job(*fixed, f"stack={how}")) for how in ("exact", "off")]
+    stacked, alone = ([record for record in records if isinstance(record, EvalRecord)] for records in found)
+    assert stacked == alone
+
+
+@pytest.mark.parametrize("words", ["network.bits=4", "labels_at=server absence.probability=0.4"])
+def test_splits_embedded_together_have_all_bits(
+    words: str, compose_job: Compose, run_inline: Run, together: list[int]
+) -> None:
+    assert_evaluations_equal(compose_job, run_inline, *words.split())
+    assert set(together) == {4}
+
+
+def test_splits_whose_bits_would_differ_are_embedded_one_by_one(
+    compose_job: Compose, run_inline: Run, together: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splits, "remembered", lambda key, find: find())
+    noted = Stack.evaluate
+    monkeypatch.setattr(Stack, "evaluate", lambda *args: noted(*args) * (1 + 1e-6))
+    assert_evaluations_equal(compose_job, run_inline)
+    assert set(together) == {4}

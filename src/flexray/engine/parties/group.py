@@ -24,6 +24,7 @@ from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi, as_one_vector
 from flexray.engine.parties.rehearsal import stacks
 from flexray.engine.parties.spec import ParticipantSpec, Shared, peak_memory_mb
+from flexray.engine.parties.splits import Splits
 from flexray.engine.parties.stack import Stack
 from flexray.engine.parties.state import fitting, under, with_more
 
@@ -62,6 +63,7 @@ class PartyGroup:
         self._absent: frozenset[int] = frozenset()
         self._stacks: list[Stack] = []
         self._alone: Sequence[Party] = self.parties
+        self._splits = Splits(self.parties, (), shared)
 
     def widths(self) -> tuple[int, ...]:
         """Return the embedding width of every party."""
@@ -81,6 +83,7 @@ class PartyGroup:
             self._fusion = Fusion(head, widths)
         fusion = self._fusion if self._knows_labels else None
         self._stacks = stacks(self.parties, fusion, widths, self._labels, self._shared)
+        self._splits = Splits(self.parties, self._stacks, self._shared)
         stacked = {number for stack in self._stacks for number in stack.numbers}
         self._alone = [party for party in self.parties if party.index - 1 not in stacked]
         for party in self.parties:
@@ -113,8 +116,7 @@ class PartyGroup:
         self._ids_b, self._absent = batch.ids_b, frozenset(absent)
 
     def _present(self, parties: Sequence[Party]) -> list[Party]:
-        away = self._absent
-        return [party for party in parties if party.index - 1 not in away] if away else list(parties)
+        return [party for party in parties if party.index - 1 not in self._absent]
 
     def _block(self, party: Party, batch: Batch, index: int, fresh: Mapping[int, FloatArray]) -> FloatArray:
         number = party.index - 1
@@ -190,9 +192,8 @@ class PartyGroup:
     ) -> GroupReply:
         """Run the local iterations of the parties that are there, and embed the next batch unless that is None."""
         self._sent = {}
-        numbers = self._numbers
-        up_bytes = self._shared.all_block_bytes(numbers, self._blocks, self._ids_b)
-        own = {k: order for k, order in zip(numbers, orders, strict=True) if k not in self._absent}
+        up_bytes = self._shared.all_block_bytes(self._numbers, self._blocks, self._ids_b)
+        own = {k: order for k, order in zip(self._numbers, orders, strict=True) if k not in self._absent}
         if any(order.pace for order in orders):
             found = {party.index - 1: alone(party, own[party.index - 1]) for party in self._present(self.parties)}
         else:
@@ -200,7 +201,7 @@ class PartyGroup:
             found |= {party.index - 1: alone(party, own[party.index - 1]) for party in self._present(self._alone)}
         reports = [
             Report(*report[:4], up, down_bytes[k], *report[6:]) if (report := found.get(k)) else Report(0, 1.0)
-            for k, up in zip(numbers, up_bytes, strict=True)
+            for k, up in zip(self._numbers, up_bytes, strict=True)
         ]
         return GroupReply(() if absent_next is None else self.embed(index + 1, absent_next).blocks, tuple(reports))
 
@@ -223,7 +224,7 @@ class PartyGroup:
 
     def embed_split(self, split: Split, mode: Literal["train", "eval"] = "eval", as_sent: bool = False) -> GroupReply:
         """Return the embeddings of a whole split."""
-        return GroupReply(tuple(p.embed_split(split, self._shared.eval_batch, mode, as_sent) for p in self.parties))
+        return GroupReply(self._splits.embed(split, mode, as_sent))
 
     def digests(self) -> dict[str, str]:
         """Return the digest of every party's model."""

@@ -46,6 +46,12 @@ class Learners:
         with torch.no_grad():
             return self._all.forward(x)
 
+    def forward_of(self, start: int, x_mb: Tensor) -> Tensor:
+        """Return the outputs for inputs [m, b, ...] of the m participants from place ``start`` on."""
+        rows_mp = self.rows.values_mp[start : start + len(x_mb)]
+        with torch.no_grad():
+            return Networks(self._layers, self.rows.views(rows_mp)).forward(x_mb)[-1]
+
     def run(
         self, values: Sequence[Tensor], descent: Callable[[Sequence[int]], Descent], orders: Mapping[int, Order]
     ) -> dict[int, Report]:

@@ -6,7 +6,6 @@ Shapes: b = samples of a batch, n = samples of a split, o = the party's embeddin
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import partial
 from itertools import count
 from typing import Literal
 
@@ -70,8 +69,7 @@ class Party:
             self._call = self._compute.forward(self.model)
         self.flattens = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
         self._wire = shared.wire(self.index - 1)
-        self._changes = self._wire != PLAIN
-        self._feedback = shared.error_feedback and self._changes
+        self._feedback = shared.error_feedback and self._wire != PLAIN
         self.last: LastSent | None = None
         self._edits_input = False
         self._is_pure = False
@@ -158,16 +156,13 @@ class Party:
 
     def sends(self, block_bo: FloatArray, batch: Batch, index: int) -> FloatArray:
         """Return what arrives of the embeddings of a batch, that of round or turn ``index``."""
-        arrived_bo = block_bo
-        if self.last is not None:
-            arrived_bo = self.last.send(batch.ids_b, block_bo, partial(self._over_wire, index))
-        elif self._changes:
-            arrived_bo = self._over_wire(index, block_bo)
+
+        def wire(message_bo: FloatArray) -> FloatArray:
+            return self._wire.send(message_bo, self._seed, self.index, index)
+
+        arrived_bo = wire(block_bo) if self.last is None else self.last.send(batch.ids_b, block_bo, wire)
         self.stand_in.note(arrived_bo)
         return arrived_bo
-
-    def _over_wire(self, index: int, message_bo: FloatArray) -> FloatArray:
-        return self._wire.send(message_bo, self._seed, self.index, index)
 
     def store_last(self, embeddings_no: FloatArray) -> None:
         """Store from now on what arrives of every training sample; these arrived before."""

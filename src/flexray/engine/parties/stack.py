@@ -17,8 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from flexray.core.messages import FloatArray, Order, Report
+from flexray.data.base import Split
 from flexray.data.batches import Batch
-from flexray.data.side_by_side import side_by_side
+from flexray.data.side_by_side import Load, side_by_side
 from flexray.engine.parties.layers import LossGradient, Networks
 from flexray.engine.parties.learners import Descent, Learners
 from flexray.engine.parties.party import Party
@@ -40,20 +41,36 @@ class Stack:
         self.rest = rest
         self._rest_params = [param for layer in rest for param in layer.parameters()]
         self._values: list[Tensor] = []
-        alike = len({party.flattens for party in parties}) == 1
-        self._load = side_by_side([party.features["train"] for party in parties]) if alike else None
+        self._loads: dict[Split, Load | None] = {}
 
     def take(self, batch: Batch) -> Tensor:
         """Load a batch; return its embeddings [m, b, o], with which the first local iteration begins."""
         self._values = self.learners.forward(self._inputs(batch))
         return self._values[-1]
 
+    def loads(self, split: Split) -> Load | None:
+        """Return how samples of a split are loaded for all parties at once, [m, b, ...]; None: one by one."""
+        if split not in self._loads:
+            self._loads[split] = self._find(split)
+        return self._loads[split]
+
+    def _find(self, split: Split) -> Load | None:
+        flattens = self.parties[0].flattens
+        if any(party.flattens != flattens for party in self.parties):
+            return None
+        load = side_by_side([party.features[split] for party in self.parties])
+        return load if load is None or not flattens else lambda ids_b: load(ids_b).flatten(2)
+
     def _inputs(self, batch: Batch) -> Tensor:
-        if self._load is not None:
-            x_mb = self._load(batch.ids_b)
-            return x_mb.flatten(2) if self.parties[0].flattens else x_mb
+        if (load := self.loads("train")) is not None:
+            return load(batch.ids_b)
         x = [party.take(batch) for party in self.parties]
         return x[0].unsqueeze(0) if len(x) == 1 else torch.stack(x)
+
+    def evaluate(self, x_mb: Tensor, at_once: int) -> Tensor:
+        """Return the embeddings [m, b, o] of inputs, so many parties at a time."""
+        starts = range(0, len(self.parties), at_once)
+        return torch.cat([self.learners.forward_of(start, x_mb[start : start + at_once]) for start in starts])
 
     def embed(self, batch: Batch, index: int, absent: Collection[int] = ()) -> dict[int, FloatArray]:
         """Load a batch; return what arrives of it from every party that is not ``absent``, by number (0-based)."""
