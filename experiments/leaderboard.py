@@ -29,7 +29,7 @@ from sklearn import datasets
 
 from flexray.config.typed import choices_of
 from flexray.core.commands import Parser, guarded
-from flexray.core.errors import ConfigError
+from flexray.core.errors import ConfigError, FlexrayError
 from flexray.report import tables
 from flexray.report.contents import Wanted, make_report
 from flexray.report.page import make_page
@@ -203,15 +203,14 @@ def search(entries: Sequence[Entry], jobs: int) -> None:
     """Try rates until the best of each entry has been compared with one on both sides; fills ``losses``."""
     while tries := [(entry, place) for entry in entries for place in entry.wanted()]:
         cells = [[entry.cell(place, seed) for seed in SEARCHED] for entry, place in tries]
-        run_all(list(itertools.chain(*cells)), jobs)
+        for folder, fault in run_all(list(itertools.chain(*cells)), jobs).items():
+            raise FlexrayError(f"{folder}: {fault}; the same command tries again")
         for (entry, place), own in zip(tries, cells, strict=True):
             entry.losses[place] = statistics.mean(training_loss(cell) for cell in own)
 
 
 def training_loss(cell: Cell) -> float:
-    """Return the last training loss of a run; infinite if it diverged or failed."""
-    if not cell.done:
-        return math.inf
+    """Return the last training loss of a run; infinite if it diverged."""
     (run,) = make_report([cell.folder], Wanted()).runs
     loss = run.evals.metrics["train_loss"][-1] if run.evals and run.status == COMPLETED else math.inf
     return float(loss) if math.isfinite(loss) else math.inf
@@ -235,7 +234,8 @@ def write(entries: Sequence[Entry], cells: Sequence[Sequence[Cell]], out: Path) 
             pass
     text = "\n\n".join([ranks({key: list(ranked(lines)) for key, lines in found.items()}), *texts(found)])
     (out / "leaderboard.md").write_text(f"{text}\n", encoding="utf-8", newline="\n")
-    report = make_report(list(itertools.chain(*there.values())), Wanted(by=("dataset.path", "speeds", "algo")))
+    tables_too = ("dataset.path",) if any(DATA[entry.data].table for entry in entries) else ()
+    report = make_report(list(itertools.chain(*there.values())), Wanted(by=(*tables_too, "speeds", "algo")))
     (out / "report.html").write_text(make_page(report, tables.make_table(report.results, report.papers)), "utf-8")
     return text
 
