@@ -181,7 +181,10 @@ def without_vectors(records: list[Any]) -> list[Any]:
     return [*records[:-1], dataclasses.replace(records[-1], states=states)]
 
 
-@pytest.mark.parametrize("more", ["", "labels_at=server", "labels_at=c", "algo=vafl", "algo=vafl labels_at=b"])
+@pytest.mark.parametrize("more", [
+    "", "labels_at=server", "labels_at=c", "algo=vafl", "algo=vafl labels_at=b",
+    "algo=fedonce algo.apart_rounds=5 algo.guest=b",
+])  # fmt: skip
 def test_hosts_give_the_numbers_of_one_process(
     more: str, compose_small: Compose, run_inline: Run, write_bundle: WriteBundle
 ) -> None:

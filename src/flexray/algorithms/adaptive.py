@@ -40,7 +40,7 @@ class AdaptiveFlexVFL(FlexVFL):
             nothing).
     """
 
-    needs_reports = True
+    needs_reports, steady = True, True
 
     def __init__(self, system: System, weighted: bool = True, first: Literal["speeds", "dummy"] = "speeds") -> None:
         super().__init__(system)
@@ -73,6 +73,11 @@ class AdaptiveFlexVFL(FlexVFL):
     def plan(self, now: Moment) -> Plan:
         tau = self.iterations_by_timeout(now)
         return self.make_plan(now, tau, self.system.timeout_units, self._rates(now), "fill")
+
+    @override
+    def reach(self, plan: Plan) -> float:
+        """Return 1: the rates follow the local iterations, so a round moves as far with any timeout."""
+        return 1.0
 
     def _rates(self, now: Moment) -> tuple[float, ...]:
         system = self.system

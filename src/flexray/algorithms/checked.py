@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any, get_args
 
+from flexray.algorithms import timeouts
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RealPace, RoundAlgorithm, only
 from flexray.core.errors import ConfigError, blame
 
@@ -22,9 +23,45 @@ def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
     """Return the plan of the round that starts now."""
     phase = f"round {now.round + 1}"
     _connect(algorithm, now)
+    chosen = _choose_timeout(algorithm, now, phase)
+    plan = _planned(algorithm, now, phase)
+    return plan if chosen is None else replace(plan, timeout_units=chosen)
+
+
+def _planned(algorithm: RoundAlgorithm, now: Moment, phase: str) -> Plan:
     with blame("algo", phase):
         plan = algorithm.plan(now)
     return _lasting(checked(plan, now, phase, algorithm.computes(now)), algorithm, now)
+
+
+def _choose_timeout(algorithm: RoundAlgorithm, now: Moment, phase: str) -> float | None:
+    """Give an algorithm the timeout that suits the moment, if it is to have one of its own in every round.
+
+    Where nobody computes, it is that of a round with everybody.
+    """
+    system = algorithm.system
+    if not system.chooses_timeout:
+        return None
+    if not any(algorithm.computes(now)):
+        now = replace(now, absent=frozenset())
+    key = (now.utilization, now.absent, system.party_comm_units, system.base_units)
+    if algorithm.last_choice is None or algorithm.last_choice[0] != key or not vars(type(algorithm)).get("steady"):
+        algorithm.last_choice = (key, _best_timeout(algorithm, now, phase))
+    algorithm.system = replace(system, timeout_units=algorithm.last_choice[1])
+    return algorithm.system.timeout_units
+
+
+def _best_timeout(algorithm: RoundAlgorithm, now: Moment, phase: str) -> float:
+    """Compare plans of copies: the algorithm itself remembers nothing of those that are not carried out."""
+
+    def attempt(timeout_units: float) -> tuple[float, float]:
+        trial = algorithm.for_system(replace(algorithm.system, timeout_units=timeout_units))
+        plan = _planned(trial, now, phase)
+        return plan.duration_units, trial.reach(plan)
+
+    each = zip(algorithm.unit_times(now), algorithm.computes(now), strict=True)
+    chosen = timeouts.choose({units for units, computes in each if computes}, attempt)
+    return algorithm.system.timeout_units if chosen is None else chosen
 
 
 def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> Plan:
@@ -50,6 +87,7 @@ def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
     """Return the plan of the dummy round, from which nobody is absent, or None if the algorithm asks for none."""
     now, phase = replace(now, absent=frozenset()), "its dummy round"
     _connect(algorithm, now)
+    _choose_timeout(algorithm, now, phase)
     with blame("algo", phase):
         plan = algorithm.preparation(now)
     if plan is None:

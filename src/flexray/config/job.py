@@ -24,6 +24,7 @@ from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
 from flexray.config.schedule import Safety
 from flexray.config.speeds import build_speeds
+from flexray.config.timeouts import AUTO, check_auto
 from flexray.core.absence import Absences
 from flexray.core.checks import one_of, positive, shown, whole, yes_or_no
 from flexray.core.costs import Costs
@@ -206,6 +207,7 @@ def _system(
         least_utilization=speeds.least_utilization,
         waits_for_overrun=one_of("speeds.overrun", config["speeds"]["overrun"], OVERRUN) == "wait" and not wall,
         measured=measured,
+        chooses_timeout=config["timeout"] == AUTO and config["speeds"]["kind"] != "replay",
     )
     rates = one_of("rates", config["rates"], ("fixed", "static"))
     one_of("adaptive.first", config["adaptive"]["first"], FIRST)
@@ -218,6 +220,7 @@ def _algorithm(
     """Return the chosen algorithm, or what repeats the rounds that a run of it recorded."""
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
     check_algorithm(config, algorithm)
+    check_auto(config, algorithm)
     schedule.check_turns(algorithm, config["clock"]["kind"] == schedule.WALL)
     if recording is None:
         return algorithm

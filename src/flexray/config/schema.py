@@ -209,7 +209,7 @@ class RunConfig:
     epochs: float | None = None
     max_time: float | None = None
     seed: int = 0
-    timeout: float | None = None
+    timeout: Any = None
     lr: Any = 0.01
     smoothness: Any = None
     rates: str = "fixed"
@@ -275,12 +275,15 @@ def shipped_classes(group: str) -> dict[str, str]:
 def settle(node: DictConfig) -> None:
     """Replace every ``${by_algo:...}`` by its number, so that a recorded configuration shows it.
 
-    Other interpolations stay: they show which keys go together.
+    Other interpolations stay: they show which keys go together. A whole number of the key ``timeout``, which takes a
+    word, too, becomes a float, as other times are.
     """
     raw: Any = OmegaConf.to_container(node, resolve=False)
     for key, value in raw.items():
         if isinstance(value, str) and value.startswith("${by_algo:"):
             node[key] = node[key]
+        elif key == "timeout" and type(value) is int:
+            node[key] = float(value)
         elif isinstance(value, dict):
             settle(node[key])
 

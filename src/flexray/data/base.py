@@ -191,6 +191,17 @@ class ArrayFeatures:
         """Shape of one sample."""
         return tuple(self._array.shape[1:])
 
+    @property
+    def whole(self) -> Array | None:
+        """The array, if samples are its rows as they are; else None."""
+        in_memory = self._rows is None and not isinstance(self._array, np.memmap)
+        return self._array if in_memory and self._scaling is None else None
+
+    def move_to(self, array: Array) -> None:
+        """Hold the features in ``array`` from now on."""
+        array[...] = self._array
+        self._array = array
+
     def __len__(self) -> int:
         return len(self._array) if self._rows is None else len(self._rows)
 

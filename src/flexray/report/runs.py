@@ -206,6 +206,13 @@ class Run:
         return {} if place is None else {name: float(spent_e[place]) for name, spent_e in self.evals.costs.items()}
 
     @property
+    def mean_timeout(self) -> float | None:
+        """The mean timeout of its rounds, if they chose theirs (``timeout=auto``)."""
+        chosen = self.summary.get("timeout")
+        mean = chosen.get("mean") if isinstance(chosen, dict) else None
+        return float(mean) if isinstance(mean, int | float) else None
+
+    @property
     def priced(self) -> frozenset[str]:
         """The costs that it reports."""
         return frozenset((*self.costs(), *(self.evals.costs if self.evals else ())))

@@ -25,7 +25,7 @@ STOPPED = ("interrupted", "failed")
 Config = Mapping[str, Any]
 TYPED_AGAIN = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
 
-WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl", "laser")
+WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl", "laser", "fedonce")
 
 MOST_LISTED = 12
 """Parties of which the start shows the columns that were dealt to them; ``summary.json`` has all."""
@@ -165,7 +165,7 @@ def _adaptive(config: Config, algo: str) -> str | None:
 
 
 def _base_rates(config: Config, algo: str) -> str | None:
-    return None if config["rates"] == "static" else _adaptive(config, algo)
+    return None if config["rates"] == "static" or config["timeout"] == "auto" else _adaptive(config, algo)
 
 
 def _timeout(config: Config, algo: str) -> str | None:

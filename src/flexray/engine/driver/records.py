@@ -58,6 +58,7 @@ def new_record(
         server_units=plan.server_units,
         waited_units=waited,
         party_comm_units=links,
+        timeout_units=plan.timeout_units,
     )
 
 

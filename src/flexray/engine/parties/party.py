@@ -6,6 +6,7 @@ Shapes: b = samples of a batch, n = samples of a split, o = the party's embeddin
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from itertools import count
 from typing import Literal
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from flexray.core.conforming import as_it_was_saved
-from flexray.core.errors import ConfigError, blame
+from flexray.core.errors import blame
 from flexray.core.links import PLAIN
 from flexray.core.messages import FloatArray, Order, Report, Saved, State
 from flexray.data.ahead import ReadsAhead, expect
@@ -25,7 +26,7 @@ from flexray.engine.parties.last_sent import LastSent
 from flexray.engine.parties.missing import StandIn, running_statistics
 from flexray.engine.parties.pace import paced
 from flexray.engine.parties.phi import Phi
-from flexray.engine.parties.probe import check_sizes, is_pure, width_of
+from flexray.engine.parties.probe import check_one_tensor, check_sizes, is_pure, width_of
 from flexray.engine.parties.spec import STAND_IN, ParticipantSpec, Shared, check_model
 from flexray.engine.parties.state import digest, get_state, load, save, set_state, with_more
 from flexray.engine.parties.trainer import Gradients, Trainer, trainable
@@ -50,10 +51,10 @@ class Party:
         self.name, self.index = spec.name, spec.index
         self._seed, self._dtype = shared.seed, shared.torch_dtype
         with blame(self.name, "loading its data"):
-            self._features = shared.dataset.features(spec.index - 1, shared.torch_dtype)
-            check_sizes(self.name, self._features, shared.outline.sizes)
-        self._reads_ahead = isinstance(self._features["train"], ReadsAhead)  # asked once: protocols are slow
-        shape = self._features["train"].sample_shape
+            self.features = shared.dataset.features(spec.index - 1, shared.torch_dtype)
+            check_sizes(self.name, self.features, shared.outline.sizes)
+        self.reads_ahead = isinstance(self.features["train"], ReadsAhead)  # asked once: protocols are slow
+        shape = self.features["train"].sample_shape
         with blame(self.name, "construction"):
             seed_torch(shared.seed, self.index, "init")
             self.model = build_module(
@@ -62,14 +63,15 @@ class Party:
                 in_features=int(np.prod(shape)),
                 in_shape=shape,
                 out_features=shared.embedding_width,
-                **getattr(self._features["train"], "offers", {}),
+                **getattr(self.features["train"], "offers", {}),
             )
             self._compute = spec.compute
             self._compute.place(self.model.to(shared.torch_dtype), pictures=len(shape) == 3)
             self._call = self._compute.forward(self.model)
-        self._flatten = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
+        self.flattens = takes(spec.model, "in_features") and not takes(spec.model, "in_shape")
         self._wire = shared.wire(self.index - 1)
-        self._feedback = shared.error_feedback and self._wire != PLAIN
+        self._changes = self._wire != PLAIN
+        self._feedback = shared.error_feedback and self._changes
         self.last: LastSent | None = None
         self._edits_input = False
         self._is_pure = False
@@ -86,19 +88,14 @@ class Party:
 
     def _probe(self, spec: ParticipantSpec, shared: Shared) -> int:
         """Return the embedding width, from a forward pass on two samples; also see what the pass changes."""
-        ids = np.arange(len(self._features["train"]))
+        ids = np.arange(len(self.features["train"]))
         ids = ids[shared.has(self.index - 1, ids)][:2]
         size = len(ids)
         with blame(self.name, "a first forward pass"), torch.no_grad():
             seed_torch(self._seed, self.index, "probe")
             x = self._load("train", Batch(ids, 0))
-            if self._flatten and len(x) > 1:
-                kind = type(self.model).__name__
-                raise ConfigError(
-                    f"{self.name}: {kind} takes one vector a sample, and its data has {len(x)} tensors (such as a"
-                    f" sequence and its lengths); expected parties.{self.name}.model=lstm, or a model of your own whose"
-                    f" forward takes {len(x)} arguments and which has no in_features"
-                )
+            if self.flattens:
+                check_one_tensor(self.name, self.model, len(x))
             check_model(spec, self.model, x, shared)
             versions = [tensor._version for tensor in x]
             embedding = self.model.eval()(*x)
@@ -108,10 +105,10 @@ class Party:
         return width_of(self.name, embedding, size, self._dtype if self._call is self.model else None)
 
     def _load(self, split: Split, batch: Batch) -> Inputs:
-        x = self._features[split].batch(batch.ids_b, batch.epoch)
+        x = self.features[split].batch(batch.ids_b, batch.epoch)
         if isinstance(x, tuple):
             return self._compute.put(x)
-        return (self._compute.put(x.flatten(1) if self._flatten else x),)
+        return (self._compute.put(x.flatten(1) if self.flattens else x),)
 
     def _forward(self, x: Inputs) -> Tensor:
         alone = self._lacks and len(x[0]) == 1
@@ -126,9 +123,9 @@ class Party:
 
     def look_ahead(self, stream: BatchStream, index: int) -> None:
         """Let features that read ahead start on batch ``index`` of a stream and those after it."""
-        if self._reads_ahead:
+        if self.reads_ahead:
             parts = (self._own(stream.batch(i))[0] for i in count(index))
-            expect(self._features["train"], (part for part in parts if len(part.ids_b)))
+            expect(self.features["train"], (part for part in parts if len(part.ids_b)))
 
     def _own(self, batch: Batch) -> tuple[Batch, BoolArray | None]:
         """Return the part of a batch that the party has, and which that is; None: all of every batch."""
@@ -161,13 +158,16 @@ class Party:
 
     def sends(self, block_bo: FloatArray, batch: Batch, index: int) -> FloatArray:
         """Return what arrives of the embeddings of a batch, that of round or turn ``index``."""
-
-        def wire(message_bo: FloatArray) -> FloatArray:
-            return self._wire.send(message_bo, self._seed, self.index, index)
-
-        arrived_bo = wire(block_bo) if self.last is None else self.last.send(batch.ids_b, block_bo, wire)
+        arrived_bo = block_bo
+        if self.last is not None:
+            arrived_bo = self.last.send(batch.ids_b, block_bo, partial(self._over_wire, index))
+        elif self._changes:
+            arrived_bo = self._over_wire(index, block_bo)
         self.stand_in.note(arrived_bo)
         return arrived_bo
+
+    def _over_wire(self, index: int, message_bo: FloatArray) -> FloatArray:
+        return self._wire.send(message_bo, self._seed, self.index, index)
 
     def store_last(self, embeddings_no: FloatArray) -> None:
         """Store from now on what arrives of every training sample; these arrived before."""
@@ -238,7 +238,7 @@ class Party:
 
         Those of train mode are sent; those of evaluation mode only if wanted ``as_sent``: clipped, noisy, compressed.
         """
-        ids_n = np.arange(len(self._features[split]))
+        ids_n = np.arange(len(self.features[split]))
         has_n = self._shared.has(self.index - 1, ids_n, split) if self._shared.lacks(self.index - 1, split) else None
         ids_n = ids_n if has_n is None else ids_n[has_n]
         if has_n is not None and not len(ids_n):
@@ -249,7 +249,7 @@ class Party:
             batches = [Batch(ids, 0) for ids in chunks(ids_n, chunk)]
             parts = []
             for place, batch in enumerate(batches):
-                expect(self._features[split], batches[place:])
+                expect(self.features[split], batches[place:])
                 parts.append(self._forward(self._load(split, batch)))
             self.model.train(self._trains)
             block_no: FloatArray = torch.cat(parts).cpu().numpy()
@@ -272,7 +272,7 @@ class Party:
         return {**get_state(self.model), **self._fitted(), **self.stand_in.save()}
 
     def _fitted(self) -> State:
-        fitted = getattr(self._features["train"], "fitted", {})
+        fitted = getattr(self.features["train"], "fitted", {})
         return {FITTED + key: np.array(value) for key, value in fitted.items()}
 
     def set_state(self, state: State) -> None:

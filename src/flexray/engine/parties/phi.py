@@ -130,6 +130,14 @@ def _cut(wide: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
     return torch.stack([wide[:, a:b] for a, b in spans])
 
 
+def as_one_vector(params: Sequence[Tensor]) -> Tensor:
+    """Let parameters be views of one vector [v], so that one copy sets them all, and return it."""
+    vector = torch.cat([param.detach().reshape(-1) for param in params]) if params else torch.empty(0)
+    for param, values in zip(params, torch.split(vector, [param.numel() for param in params]), strict=True):
+        param.data = values.view_as(param)
+    return vector
+
+
 def split_linear(head: nn.Module) -> tuple[nn.Linear | None, nn.Module | None]:
     """Return (first linear layer, the rest) of a head that begins with one; (None, None) of any other.
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flexray.core.errors import DataError, ParticipantError
+from flexray.core.errors import ConfigError, DataError, ParticipantError
 from flexray.data.base import SPLITS, Features, Split
 from flexray.models import CNN, MLP, Linear
 
@@ -40,6 +40,17 @@ def check_sizes(party: str, features: Mapping[Split, Features], sizes: Mapping[S
         found = len(features[split]) if split in features else 0
         if found != sizes[split]:
             raise DataError(f"party '{party}': {split} has {found} rows, expected {sizes[split]}")
+
+
+def check_one_tensor(party: str, model: nn.Module, many: int) -> None:
+    """Refuse data of several tensors for a model that takes one vector a sample."""
+    if many > 1:
+        kind = type(model).__name__
+        raise ConfigError(
+            f"{party}: {kind} takes one vector a sample, and its data has {many} tensors (such as a sequence and its"
+            f" lengths); expected parties.{party}.model=lstm, or a model of your own whose forward takes {many}"
+            f" arguments and which has no in_features"
+        )
 
 
 def is_pure(model: nn.Module) -> bool:

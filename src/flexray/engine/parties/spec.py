@@ -159,6 +159,12 @@ class Shared:
             return samples * width * block_bo.itemsize
         return self.wires[party].nbytes(samples, width, block_bo.itemsize) if samples else 0
 
+    def all_block_bytes(self, parties: Sequence[int], blocks: Sequence[FloatArray], ids_b: IdArray) -> list[int]:
+        """Return :meth:`block_bytes` of several parties."""
+        if not self.wires and self.outline.present is None:
+            return [block.nbytes for block in blocks]
+        return [self.block_bytes(party, block, ids_b) for party, block in zip(parties, blocks, strict=True)]
+
     def batches(self) -> BatchStream:
         """Return the stream of mini-batches that all participants share."""
         return self._stream("batches")

@@ -86,6 +86,15 @@ class UntrainedGroup(PartyGroup):
     ) -> GroupReply:
         return self._reports(index, orders, absent_next, self._up_bytes(), self._block_bytes())
 
+    @override
+    def learn(
+        self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, hands_over: bool
+    ) -> GroupReply:
+        nothing = [0] * len(orders)
+        if hands_over:
+            self._samples = self._shared.counts(np.arange(self._shared.outline.sizes["train"]))
+        return self._reports(index, orders, absent_next, self._up_bytes() if hands_over else nothing, nothing)
+
     def _up_bytes(self) -> list[int]:
         """Return the bytes of every party's message of embeddings."""
         if not self._shared.wires:

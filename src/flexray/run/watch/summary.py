@@ -25,7 +25,7 @@ from flexray.core.runfolder import SUMMARY_FILE
 from flexray.data.outlines import samples_by_party
 from flexray.engine.driver.experiment import Experiment
 from flexray.run.watch.base import Observer, ObserverState
-from flexray.run.watch.totals import SumObserver
+from flexray.run.watch.totals import SumObserver, timeout_rows
 from flexray.traces.speeds import Samples, TraceSpeeds
 
 PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
@@ -213,6 +213,7 @@ def summary_rows(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]
         *_missing_rows(summary),
         *_absence_rows(summary),
         *_waiting_rows(summary),
+        *timeout_rows(summary),
         ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
         *_cost_rows(summary),
         ("wall time (s), of it set-up", f"{summary['wall_s']:.1f}, {summary['setup_s']:.1f}"),

@@ -69,6 +69,47 @@ class WaitObserver(SumObserver):
         return {"waited": dict(zip(self._names[:-1], map(float, self._units), strict=False))}
 
 
+class TimeoutObserver(SumObserver):
+    """Notes the timeouts that rounds got: the shortest, the longest and the mean."""
+
+    KIND: ClassVar[Any] = {"units": Saved, "rounds": int, "least": float, "most": float}
+
+    def __init__(self) -> None:
+        super().__init__(("timeout",))
+        self._rounds, self._least, self._most = 0, 0.0, 0.0
+
+    @override
+    def on(self, record: Record) -> None:
+        if isinstance(record, RoundRecord) and record.timeout_units is not None:
+            self._least = min(self._least, record.timeout_units) if self._rounds else record.timeout_units
+            self._rounds += 1
+            self._units[0] += Fraction(record.timeout_units)
+            self._most = max(self._most, record.timeout_units)
+
+    @override
+    def summary(self) -> dict[str, Any]:
+        if not self._rounds:
+            return {"timeout": None}
+        return {"timeout": {"least": self._least, "mean": float(self._units[0] / self._rounds), "most": self._most}}
+
+    @override
+    def save(self) -> ObserverState:
+        return {**super().save(), "rounds": self._rounds, "least": self._least, "most": self._most}
+
+    @override
+    def load(self, state: ObserverState) -> None:
+        super().load(state)
+        self._rounds, self._least, self._most = state["rounds"], state["least"], state["most"]
+
+
+def timeout_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the timeouts that rounds got, if they were chosen."""
+    if not (chosen := summary.get("timeout")):
+        return []
+    shown = "{least:,.6g} to {most:,.6g}, mean {mean:,.6g}" if chosen["least"] < chosen["most"] else "{mean:,.6g}"
+    return [(f"timeout chosen ({summary['time_unit']})", shown.format(**chosen))]
+
+
 class CostObserver(SumObserver):
     """Adds up how long each participant computed and what its link carried, and says what that costs.
 
