@@ -108,6 +108,13 @@ class Task:
             return functional.l1_loss(prediction_bc[:, 0], labels_b)
         return functional.mse_loss(prediction_bc[:, 0], labels_b)
 
+    def losses(self, prediction_bc: Tensor, labels_b: Tensor) -> Tensor:
+        """Return the loss of every sample of a batch [b]."""
+        if self.loss == "cross_entropy":
+            return functional.cross_entropy(prediction_bc, labels_b, reduction="none")
+        loss = functional.l1_loss if self.loss == "l1" else functional.mse_loss
+        return loss(prediction_bc[:, 0], labels_b, reduction="none")
+
     def runs_across(self, samples: int) -> bool:
         """Whether the softmax of so many samples on the CPU is quicker with the classes in rows."""
         return self.is_classification and self.num_outputs in FEW_CLASSES and samples >= MANY_SAMPLES

@@ -138,6 +138,8 @@ class Algorithm:
     """Whether parties take turns, each at its own pace; else all participants share global rounds."""
     private_labels: ClassVar[bool] = False
     """Whether labels must stay with one participant, which sends gradients: ``labels_at=all`` is refused."""
+    sees_missing: ClassVar[bool] = False
+    """Whether the server's model must take any embeddings, as :class:`flexray.models.laser.Laser` does."""
     has_timeout: ClassVar[bool] = True
     """Whether local iterations depend on a timeout: ``timeout=auto`` is refused without."""
     error_feedback: ClassVar[bool] = False

@@ -19,7 +19,7 @@ from flexray.engine.hosts.inline import borrowed_torch
 from flexray.engine.parties.devices import seed_torch
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.server import Server
-from flexray.models import OFFERS, build_module, takes
+from flexray.models import OFFERS, build_module, sees_missing, takes
 
 Inputs = tuple[Tensor, ...]
 PARTY = "party"
@@ -71,15 +71,18 @@ class Role:
         outline, shape = self.trial.dataset.outline(), self.sample_shape
         sizes: dict[str, Any] = {"in_features": int(np.prod(shape)), "in_shape": shape, "out_features": WIDTH}
         if self.name == SERVER:
-            sizes = {"in_features": WIDTH * len(outline.parties), "out_features": outline.task.num_outputs}
+            parties = len(outline.parties)
+            sizes = {"in_features": WIDTH * parties, "out_features": outline.task.num_outputs, "parties": parties}
         seed_torch(SEED, SERVER_INDEX if self.name == SERVER else 1, "init")
         return build_module(self.factory, **sizes).train()
 
     def inputs(self, dtype: torch.dtype = torch.float32, size: int = 4) -> Inputs:
         """Return what the model is called with for some samples."""
         if self.name == SERVER:
-            width = WIDTH * len(self.trial.dataset.outline().parties)
-            return (torch.randn(size, width, dtype=dtype, generator=seeded(3)),)
+            parties = len(self.trial.dataset.outline().parties)
+            embeddings = torch.randn(size, WIDTH * parties, dtype=dtype, generator=seeded(3))
+            present = torch.rand(size, parties, generator=seeded(4)) < 0.7
+            return (embeddings, present) if sees_missing(self.factory) else (embeddings,)
         x = self.trial.dataset.features(0, dtype)["train"].batch(np.arange(size), 0)
         if isinstance(x, tuple):
             return x
@@ -101,8 +104,9 @@ def roles_of(factory: partial[Any], words: Mapping[str, Any]) -> list[Role]:
     if role not in (None, PARTY, SERVER):
         raise ConfigError(f"role: expected {PARTY} or {SERVER}, got {role!r}")
     both = {"in_features", "out_features"} <= _open(factory) and _is_flat(factory)
-    found = [] if role == SERVER else [_as_party(factory, shape)]
-    if role == SERVER or (role is None and both):
+    sees = sees_missing(factory)
+    found = [] if role == SERVER or sees else [_as_party(factory, shape)]
+    if role == SERVER or sees or (role is None and both):
         found.append(Role(SERVER, factory, Trial(Samples(("left", "right"), FLAT), server=factory)))
     return found
 

@@ -25,7 +25,7 @@ from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
 from flexray.engine.hosts.ray.travel import travelled
 from flexray.engine.parties.spec import ParticipantSpec, Shared
-from flexray.models import Linear, ModuleFactory
+from flexray.models import Linear, ModuleFactory, sees_missing
 from flexray.optimizers import LocalSGD
 
 SEED, WIDTH, BATCH = 7, 6, 4
@@ -66,8 +66,9 @@ class Trial:
     def shared(self) -> Shared:
         """Return what all participants know."""
         return Shared(
-            self.dataset, self.dataset.outline(), self.specs()[-1], SEED, BATCH, embedding_width=WIDTH, dtype=self.dtype
-        )
+            self.dataset, self.dataset.outline(), self.specs()[-1], SEED, BATCH, embedding_width=WIDTH,
+            dtype=self.dtype, labels_at=SERVER if sees_missing(self.server) else "all",
+        )  # fmt: skip
 
     def experiment(self) -> Experiment:
         """Return the run: everybody takes :data:`TAU` local iterations a round."""

@@ -17,6 +17,7 @@ from flexray.data.base import SPLITS, Outline, Presence
 from flexray.data.outlines import check_everybody_trains
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.parties.spec import STANDS_IN, StandsIn
+from flexray.models import sees_missing
 
 
 def stands_in(config: Mapping[str, Any]) -> StandsIn:
@@ -63,11 +64,21 @@ def with_missing(config: Mapping[str, Any], outline: Outline, seed: int, is_new:
 
 
 def check_combined(x: Experiment) -> None:
-    """Refuse what does not know yet of samples that are missing.
+    """Refuse what does not know yet of samples that are missing, and models that see them without what they need.
 
     Raises:
         ConfigError: It names the key.
     """
+    sees, shared = sees_missing(x.shared.server.model), x.shared
+    if x.algorithm.sees_missing and not sees:
+        raise ConfigError(
+            f"server: {type(x.algorithm).__name__} needs fusion models that take any embeddings; expected server=laser"
+        )
+    if sees and shared.labels_at != "server":
+        raise ConfigError(
+            f"labels_at: the server's model has a loss of its own; expected server, as with algo=laser,"
+            f" got {shared.labels_at}"
+        )
     if x.shared.outline.present is None:
         return
     if x.wall is not None:

@@ -19,11 +19,12 @@ from torch import nn
 from flexray.core.errors import ConfigError
 from flexray.models.bert import Bert
 from flexray.models.cnn import CNN
+from flexray.models.laser import Laser
 from flexray.models.lstm import LSTM
 from flexray.models.memory import MemoryCheck
 from flexray.models.mlp import MLP, Linear
 
-__all__ = ["CNN", "LSTM", "MLP", "OFFERS", "Bert", "Linear", "ModuleFactory", "build_module", "takes"]
+__all__ = ["CNN", "LSTM", "MLP", "OFFERS", "Bert", "Laser", "Linear", "ModuleFactory", "build_module", "takes"]
 
 OFFERS = ("in_features", "in_shape", "out_features")
 ModuleFactory = partial[nn.Module] | Callable[..., nn.Module]
@@ -47,6 +48,11 @@ def build_module(factory: ModuleFactory, owner: str = "", **offers: Any) -> nn.M
     except ConfigError as error:
         raise ConfigError(f"{owner}: {error}" if owner else str(error)) from error
     return module
+
+
+def sees_missing(factory: ModuleFactory) -> bool:
+    """Whether a server's model takes, beside embeddings, which of them there are [b, k], and has a ``loss`` of that."""
+    return bool(getattr(factory.func if isinstance(factory, partial) else factory, "sees_missing", False))
 
 
 def takes(factory: ModuleFactory, parameter: str) -> bool:

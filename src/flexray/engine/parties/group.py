@@ -86,8 +86,6 @@ class PartyGroup:
         self._splits = Splits(self.parties, self._stacks, self._shared)
         stacked = {number for stack in self._stacks for number in stack.numbers}
         self._alone = [party for party in self.parties if party.index - 1 not in stacked]
-        for party in self.parties:
-            party.stand_in.load({})  # nothing has arrived yet but in rehearsals
         return sum(len(stack.numbers) for stack in self._stacks if len(stack.numbers) > 1)
 
     def keep_first(self) -> None:

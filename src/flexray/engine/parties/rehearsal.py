@@ -74,7 +74,7 @@ def _settings(shared: Shared) -> tuple[Hashable, ...]:
 
 
 def agrees(stack: Stack, fusion: Fusion | None, widths: Sequence[int], labels_n: Tensor, shared: Shared) -> bool:
-    """Run a stack and its parties alone; put all parameters back.
+    """Run a stack and its parties alone; put all parameters back, and forget what was sent.
 
     Args:
         stack: The stack.
@@ -95,6 +95,8 @@ def agrees(stack: Stack, fusion: Fusion | None, widths: Sequence[int], labels_n:
         )
     finally:
         stack.learners.rows.values_mp.copy_(start_mp)
+        for party in stack.parties:
+            party.stand_in.load({})  # nothing has arrived yet
 
 
 def _kernels_agree(stack: Stack, fusion: Fusion | None, shared: Shared) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
+from typing import cast
 
 import numpy as np
 import torch
@@ -37,6 +38,7 @@ from flexray.engine.parties.spec import STAND_IN, Shared, check_model
 from flexray.engine.parties.state import digest, fitting, get_state, load, save, set_state, with_more
 from flexray.engine.parties.table import Arrivals, Mixed, Table
 from flexray.engine.parties.trainer import Gradients, Trainer, trainable
+from flexray.models import Laser, sees_missing
 
 TABLE, ARRIVED = "table.embeddings", "table.arrived"
 """Names of VAFL's table in what is saved of a server."""
@@ -61,6 +63,7 @@ class Server:
         ends = list(accumulate(widths))
         self._spans = list(zip([0, *ends], ends, strict=False))
         self.head = self._compute.place(shared.build_head(widths))
+        self._sees = sees_missing(shared.server.model)
         self._call = self._compute.forward(self.head)
         self._probe(sum(widths))
         spec = shared.server
@@ -79,8 +82,9 @@ class Server:
         with blame(SERVER, "a first forward pass"), torch.no_grad():
             seed_torch(self._shared.seed, SERVER_INDEX, "probe")
             x = self._compute.put(torch.zeros(2, width, dtype=self._shared.torch_dtype))
-            check_model(self._shared.server, self.head, [x], self._shared)
-            prediction = self.head.eval()(x)
+            given = [x, torch.ones(2, len(self._widths), dtype=torch.bool)] if self._sees else [x]
+            check_model(self._shared.server, self.head, self._compute.put(tuple(given)), self._shared)
+            prediction = self.head.eval()(*self._compute.put(tuple(given)))
             self.head.train()
         expected = (2, self._task.num_outputs)
         found = tuple(prediction.shape) if isinstance(prediction, Tensor) else type(prediction).__name__
@@ -88,8 +92,22 @@ class Server:
             raise ParticipantError(SERVER, "a first forward pass", f"its model returned {found}, expected {expected}")
 
     def _forward(self, embeddings_bo: Tensor, present_bk: Tensor | None = None) -> Tensor:
-        prediction_bc: Tensor = self._call(self._whole(embeddings_bo, present_bk).clone())  # it may be edited in place
+        whole_bo = self._whole(embeddings_bo, present_bk).clone()  # it may be edited in place
+        prediction_bc: Tensor = (
+            self._call(whole_bo, self._there(present_bk, whole_bo)) if self._sees else self._call(whole_bo)
+        )
         return prediction_bc
+
+    def _there(self, present_bk: Tensor | None, whole_bo: Tensor) -> Tensor:
+        return torch.ones_like(whole_bo[:, : len(self._widths)], dtype=torch.bool) if present_bk is None else present_bk
+
+    def _loss(self, embeddings_bo: Tensor, present_bk: Tensor | None, labels_b: Tensor) -> Tensor:
+        """Return the loss of a batch: that of its predictions, or the server's model's own."""
+        if not self._sees:
+            return self._task.loss_fn(self._forward(embeddings_bo, present_bk), labels_b)
+        whole_bo = self._whole(embeddings_bo, present_bk).clone()
+        own = self._compute.forward(cast("Laser", self.head).loss)
+        return own(whole_bo, self._there(present_bk, whole_bo), labels_b, self._task.losses)
 
     def _whole(self, embeddings_bo: Tensor, present_bk: Tensor | None) -> Tensor:
         return with_learned(embeddings_bo, self.head, present_bk, self._widths)
@@ -121,9 +139,9 @@ class Server:
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
             if self._learner is not None and order.pace is None:
                 return self._reply(self._learner(embeddings_bo, labels_b, order))
-            predict = partial(self._forward, embeddings_bo, present_bk)
-            report = self._run(self._trainer.down(predict, labels_b), order)
-            return self._reply(self._with_loss(report, predict, labels_b))
+            loss_of = partial(self._loss, embeddings_bo, present_bk, labels_b)
+            report = self._run(self._trainer.descent(loss_of), order)
+            return self._reply(self._with_loss(report, loss_of))
 
     def _run(self, gradients: Gradients, order: Order) -> Report:
         run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
@@ -139,7 +157,7 @@ class Server:
         labels_b, present_bk = self._batch(index)
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
-            loss = self._task.loss_fn(self._forward(embeddings_bo, present_bk), labels_b)
+            loss = self._loss(embeddings_bo, present_bk, labels_b)
             (grad_bo,) = torch.autograd.grad(loss, [embeddings_bo], allow_unused=True, materialize_grads=True)
         self._grad_bo = grad_bo.cpu().numpy()
         return index
@@ -149,12 +167,12 @@ class Server:
         spans = [self._spans[party] for party in parties]
         return GroupReply(tuple(np.ascontiguousarray(self._grad_bo[:, start:end]) for start, end in spans))
 
-    def _with_loss(self, report: Report, predict: Callable[[], Tensor], labels_b: Tensor) -> Report:
+    def _with_loss(self, report: Report, loss_of: Callable[[], Tensor]) -> Report:
         """Add the batch's loss to the report of a server that took no iteration."""
         if report.loss is not None:
             return report
         with torch.no_grad():
-            loss = float(self._task.loss_fn(predict(), labels_b))
+            loss = float(loss_of())
         return Report(report.tau, report.max_weight, loss, None if np.isfinite(loss) else 0)
 
     def fill(self, *replies: GroupReply) -> None:
@@ -178,7 +196,8 @@ class Server:
         """
         with blame(SERVER, f"event {event + 1}"):
             table = self._mixed(event, party, turn, own)
-            loss = self._task.loss_fn(self._predict_mixed(table), self._labels["train"][table.ids_b])
+            present_bk, labels_b = self._present(table.ids_b.numpy()), self._labels["train"][table.ids_b]
+            loss = self._loss(table.embeddings_bo, present_bk, labels_b)
             grad_bo = self._trainer.step_with_input(loss, table.own_bo, order)
         value = float(loss.detach())
         report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, table.up_bytes, table.down_bytes)

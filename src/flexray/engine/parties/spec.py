@@ -23,7 +23,7 @@ from flexray.data.base import BoolArray, Dataset, IdArray, Outline, Split
 from flexray.data.batches import BatchStream
 from flexray.data.outlines import check_classes, load_labels
 from flexray.engine.parties.devices import ON_CPU, Compute, seed_torch
-from flexray.models import ModuleFactory, build_module
+from flexray.models import ModuleFactory, build_module, sees_missing
 from flexray.optimizers import LocalOptimizer
 
 Stacking = Literal["exact", "always", "off"]
@@ -194,7 +194,11 @@ class Shared:
         with blame(SERVER, "construction"):
             seed_torch(self.seed, SERVER_INDEX, "init")
             outputs = self.outline.task.num_outputs
-            head = build_module(self.server.model, SERVER, in_features=sum(widths), out_features=outputs)
+            if sees_missing(self.server.model) and len(set(widths)) > 1:
+                raise ConfigError(f"server: it averages embeddings; expected equal widths, got {list(widths)[:9]}")
+            head = build_module(
+                self.server.model, SERVER, in_features=sum(widths), out_features=outputs, parties=len(widths)
+            )
             if self.stands_in == "learned":
                 head.register_parameter(STAND_IN, nn.Parameter(torch.zeros(sum(widths))))
             return head.to(self.torch_dtype).train()

@@ -62,9 +62,13 @@ class Trainer:
             predict: Computes the batch's prediction [b, c] from the current parameters.
             labels_b: Labels of the batch.
         """
+        return self.descent(lambda: self.task.loss_fn(predict(), labels_b))
+
+    def descent(self, loss_of: Callable[[], Tensor]) -> Gradients:
+        """Return the gradients of a loss that is computed from the current parameters, and the loss."""
 
         def gradients() -> tuple[Sequence[Tensor], Tensor]:
-            loss = self.task.loss_fn(predict(), labels_b)
+            loss = loss_of()
             return self._gradients(loss), loss.detach()
 
         return gradients
