@@ -1,171 +1,297 @@
-"""Every algorithm on small real data, each at a learning rate of its own: ``python experiments/leaderboard.py``.
+"""Algorithms side by side, each at a learning rate of its own: ``python experiments/leaderboard.py``.
 
-Data: digits in quadrants, and breast cancer and wine of scikit-learn, their columns cut into three parties. On each,
-every algorithm has the same simulated time. Of its rates, a factor of three apart, the one with the lowest training
-loss at seed 1 is taken, and more are tried while that is the smallest or the largest; with it the other seeds run.
-``OUT/DATA.md`` has the table, those first that reach the target soonest.
+Every algorithm has the same simulated time on each of several data sets and systems: machines as fast as each other,
+machines of which some are four times slower, and machines throttled by a trace behind thin links. Of its rates, a
+factor of about three apart, the one with the lowest mean training loss of the first two seeds is taken, and more are
+tried while that is the smallest or the largest; with it the other seeds run. Digits and two tables come with
+scikit-learn; ``--data FOLDER`` adds FOLDER/mosi, FOLDER/modelnet10_views and FOLDER/tiny_imagenet100, as far as they
+are there.
 
-``--algo my_package.MyAlgorithm`` puts a class of yours beside others. What is there is not run again.
+OUT then holds ``leaderboard.md`` (ranks, a table per data set and system, remarks), ``report.html`` (every run behind
+it, to filter and draw), figures, and ``runs/``. Runs that are there are not run again.
+``--algo my_package.MyAlgorithm`` puts a class of yours beside others.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
+import re
 import statistics
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from paper_runs import Cell, identity, run_all
 from sklearn import datasets
 
-import flexray
 from flexray.config.typed import choices_of
 from flexray.core.commands import Parser, guarded
+from flexray.core.errors import ConfigError, FlexrayError
+from flexray.report import tables
+from flexray.report.contents import Wanted, make_report
+from flexray.report.page import make_page
+from flexray.report.plots import draw_all
+from flexray.report.runs import COMPLETED
+from flexray.report.statistics import MEASURES, Result, Spread
 
 RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 FIRST = {"lr": (4, 5, 6), "adaptive.A": (7, 8, 9)}
 """The rates that are tried at first, by their places."""
-SETTINGS: dict[str, tuple[int, float, dict[str, Any]]] = {
-    "digits": (2000, 0.94, {"dataset": "digits"}),
-    "breast_cancer": (600, 0.97, {"embedding": 8}),
-    "wine": (600, 0.97, {"embedding": 8}),
+SYSTEMS = {
+    "even": ("speeds=uniform",),
+    "stragglers": ("speeds=paper",),
+    "trace": ("speeds=trace", "speeds.path=google2019_cell"),
 }
-"""Simulated time, the test accuracy to reach, and other keys."""
-HEAD = "| algorithm | rate | time to target | reached | MB to target | test accuracy | tried | diverged |"
+EVALUATIONS = 100
+"""Evaluations of each run, at equal simulated times."""
+SEARCHED = (1, 2)
+"""The seeds that rates are searched with: what is good for one may diverge with another."""
 
 
 @dataclass(frozen=True)
-class Line:
-    """An algorithm in the table: its rate, its runs at that rate by seed, and how many rates were tried in vain."""
+class Data:
+    """A data set: its keys, the simulated time of a run, the test accuracy to reach.
+
+    Args:
+        words: Keys of a run.
+        max_time: Units.
+        target: Of test top-1.
+        bandwidth: Bytes per unit of every thin link; a P-BCD round then takes some 20 units more.
+        folder: Its folder below ``--data``.
+        table: It comes with scikit-learn, and is cut into three parties of equal numbers of columns.
+    """
+
+    words: tuple[str, ...]
+    max_time: int
+    target: float
+    bandwidth: int
+    folder: str = ""
+    table: bool = False
+
+
+TABLE = ("dataset=table", "dataset.label=target", "dataset.batch_size=32", "embedding=8")
+DATA = {
+    "digits": Data(("dataset=digits",), 3000, 0.94, 2500),
+    "breast_cancer": Data(TABLE, 800, 0.97, 200, table=True),
+    "wine": Data(TABLE, 800, 0.97, 200, table=True),
+    "mosi": Data(("+experiment=mosi",), 1000, 0.75, 500, "mosi"),
+    "modelnet10": Data(("+experiment=modelnet10_mlp",), 3000, 0.75, 2500, "modelnet10_views"),
+    "tiny_imagenet100": Data(
+        ("+experiment=tiny_imagenet100", "model=strided_cnn", "dataset.size=32", "epochs=null"), 1000, 0.05, 25000,
+        "tiny_imagenet100",
+    ),
+}  # fmt: skip
+
+
+@dataclass
+class Entry:
+    """An algorithm on a data set and a system: the mean training losses of its rates, by their places."""
 
     algo: str
-    rate: float
-    runs: list[flexray.Run]
-    tried: int
-    diverged: int
+    data: str
+    system: str
+    root: Path
+    words: tuple[str, ...]
+    losses: dict[int, float] = field(default_factory=dict)
 
     @property
-    def rank(self) -> tuple[float, float]:
-        """Return what it is sorted by."""
-        times, accuracy = self.seen("time_to_target"), self.seen("final")
-        missing = len(self.runs) - len(times)
-        return missing or -1.0 / (1.0 + statistics.mean(times)), -statistics.mean(accuracy or [0.0])
+    def key(self) -> str:
+        """The key of its rate."""
+        return "adaptive.A" if self.algo == "adaptive" else "lr"
 
-    def seen(self, name: str) -> list[float]:
-        """Return a number of the summaries of those runs that have it."""
-        found = (run.summary[name] for run in self.runs)
-        numbers = (value["test_top1"] if isinstance(value, dict) else value for value in found if value is not None)
-        return [float(number) for number in numbers if number is not None]
+    @property
+    def best(self) -> int:
+        """The place of the rate with the lowest training loss; of the smallest if all diverged."""
+        place = min(self.losses, key=lambda place: self.losses[place])
+        return min(self.losses) if math.isinf(self.losses[place]) else place
 
-    def text(self) -> str:
-        """Return its row in Markdown; times and bytes only if all seeds reach the target."""
-        times, sent = self.seen("time_to_target"), [n / 1e6 for n in self.seen("bytes_to_target")]
-        whole = len(times) == len(self.runs)
-        cells = [
-            self.algo, f"{self.rate:g}", spread(times, "{:.0f}") if whole else "--", f"{len(times)}/{len(self.runs)}",
-            spread(sent, "{:.2f}") if whole else "--", spread(self.seen("final"), "{:.4f}"), str(self.tried),
-            str(self.diverged),
-        ]  # fmt: skip
-        return f"| {' | '.join(cells)} |"
+    def wanted(self) -> list[int]:
+        """Return the places of rates to try next: the first ones, then those beyond the best."""
+        if not self.losses:
+            return list(FIRST[self.key])
+        beside = (self.best - 1, self.best + 1)
+        return [place for place in beside if 0 <= place < len(RATES) and place not in self.losses]
 
-
-def spread(values: Sequence[float], form: str) -> str:
-    """Return mean and sample standard deviation."""
-    if not values:
-        return "--"
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{form.format(statistics.mean(values))} ± {form.format(deviation)}"
+    def cell(self, place: int, seed: int) -> Cell:
+        """Return a run at a rate."""
+        words = (*self.words, f"{self.key}={RATES[place]:g}")
+        name, _ = identity(words)
+        axes = {self.key: f"{RATES[place]:g}", "seed": str(seed)}
+        return Cell((*words, f"seed={seed}"), axes, self.root / f"{self.data}-{self.system}" / name / str(seed))
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Search, run, print."""
+    """Search, run, write."""
     return guarded(lambda: _main(arguments), "interrupted; the same command does what is missing")
 
 
 def _main(arguments: Sequence[str]) -> int:
+    options = build_parser().parse_args(arguments)
+    chosen = options.only or [name for name in DATA if is_there(name, options.data)]
+    entries = [
+        Entry(algo, data, system, options.out / "runs", (*words_of(data, system, options), algorithm(algo)))
+        for data, system, algo in itertools.product(chosen, options.systems, options.algo)
+    ]
+    search(entries, options.jobs)
+    cells = [[entry.cell(entry.best, seed) for seed in range(1, options.seeds + 1)] for entry in entries]
+    failed = run_all(list(itertools.chain(*cells)), options.jobs)
+    for folder, fault in failed.items():
+        print(f"flexray: {folder}: {fault}", file=sys.stderr)
+    text = write(entries, cells, options.out)
+    print(text, flush=True)
+    return 1 if failed else 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="python experiments/leaderboard.py", description=__doc__, formatter_class=raw)
-    parser.add_argument("--out", type=Path, default=Path("outputs/leaderboard"), help="for runs and tables")
-    parser.add_argument("--data", nargs="+", choices=list(SETTINGS), default=list(SETTINGS), metavar="DATA")
-    parser.add_argument("--algo", nargs="+", default=choices_of("algo"), help="names, or classes of yours")
-    parser.add_argument("--seeds", type=int, default=3, help="how many (default: 3)")
-    options = parser.parse_args(arguments)
-    for data in options.data:
-        lines = [line(algo, data, options.out, range(1, options.seeds + 1)) for algo in options.algo]
-        text = "\n".join([HEAD, "|:--|--:|--:|--:|--:|--:|--:|--:|", *(found.text() for found in by_rank(lines))])
-        (options.out / f"{data}.md").write_text(f"{text}\n", encoding="utf-8", newline="\n")
-        print(f"\n{data}, test accuracy {SETTINGS[data][1]:g} within {SETTINGS[data][0]} units\n\n{text}", flush=True)
-    return 0
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("outputs/leaderboard"), help="for runs and results")
+    add("--data", type=Path, metavar="FOLDER", help="folder with a folder for each further data set")
+    add("--only", nargs="+", choices=list(DATA), metavar="DATA", help=f"of {', '.join(DATA)} (default: all there are)")
+    add("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS), help="default: all")
+    add("--algo", nargs="+", default=choices_of("algo"), help="names, or classes of yours (default: all shipped)")
+    add("--seeds", type=int, default=5, help="how many (default: 5)")
+    add("--jobs", type=int, default=2, help="runs at a time (default: 2)")
+    return parser
 
 
-def by_rank(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines, best first."""
-    return sorted(lines, key=lambda found: found.rank)
+def is_there(name: str, folder: Path | None) -> bool:
+    """Whether a data set is there; scikit-learn brings those without a folder."""
+    found = DATA[name].folder
+    return not found or (folder is not None and (folder / found).is_dir())
 
 
-def line(algo: str, data: str, out: Path, seeds: Sequence[int]) -> Line:
-    """Search an algorithm's rate at the first seed, and run the others with it."""
-    key = "adaptive.A" if algo == "adaptive" else "lr"
-
-    def run(rate: float, seed: int) -> flexray.Run:
-        return once(out, data, algo, key, rate, seed)
-
-    losses = search(FIRST[key], lambda place: training_loss(run(RATES[place], seeds[0])))
-    best = RATES[min(losses, key=lambda place: losses[place])]
-    runs = [run(best, seed) for seed in seeds]
-    print(f"{data} {algo}: {key}={best:g}, {spread([r.summary['wall_s'] for r in runs], '{:.1f}')} s", flush=True)
-    return Line(algo, best, runs, len(losses), sum(math.isinf(loss) for loss in losses.values()))
-
-
-def search(first: Sequence[int], loss_of: Callable[[int], float]) -> dict[int, float]:
-    """Return losses by place among the rates: of the first ones, and of more while the best is at an edge."""
-    losses = {place: loss_of(place) for place in first}
-    while True:
-        best = min(losses, key=lambda place: losses[place])
-        if math.isinf(losses[best]):
-            best = min(losses)  # all diverged: smaller ones
-        beyond = [place for place in (best - 1, best + 1) if 0 <= place < len(RATES) and place not in losses]
-        if not beyond:
-            return losses
-        losses |= {place: loss_of(place) for place in beyond}
+def words_of(name: str, system: str, options: argparse.Namespace) -> tuple[str, ...]:
+    """Return the keys that all algorithms share."""
+    data = DATA[name]
+    if not is_there(name, options.data):
+        raise ConfigError(f"--data: expected a folder with {data.folder}/ in it, got {options.data}")
+    thin = (f"network.bandwidth={data.bandwidth}",) if system == "trace" else ()
+    path = (f"dataset.path={(options.data / data.folder).resolve()}",) if data.folder else ()
+    return (
+        *data.words, *path, *(table(name, options.out) if data.table else ()), *SYSTEMS[system], *thin,
+        "cluster=inline", "rounds=null", "epochs=null", f"max_time={data.max_time}", f"target={data.target}",
+        "target_metric=test_top1", "eval_every=null", f"eval_every_units={data.max_time / EVALUATIONS:g}",
+        "eval_train=true",
+    )  # fmt: skip
 
 
-def training_loss(run: flexray.Run) -> float:
-    """Return the last training loss of a run; infinite if it diverged."""
-    loss = float(run.evals["train_loss"].iloc[-1]) if run.status == "completed" else math.inf
-    return loss if math.isfinite(loss) else math.inf
-
-
-def once(out: Path, data: str, algo: str, key: str, rate: float, seed: int) -> flexray.Run:
-    """Return a run, which is read if it is there."""
-    folder = out / data / f"{algo}-{rate:g}-{seed}"
-    if (folder / "summary.json").exists():
-        found = flexray.read(folder)
-        assert isinstance(found, flexray.Run)
-        return found
-    max_time, target, keys = SETTINGS[data]
-    words = [f"algo._target_={algo}" if "." in algo else f"algo={algo}", f"{key}={rate:g}"]
-    if data != "digits":
-        keys = {**keys, "dataset": table(data, out)}
-        words.append("dataset=table")
-    common = {"rounds": None, "epochs": None, "max_time": max_time, "target": target, "target_metric": "test_top1",
-              "eval_every_units": 20, "speeds": "paper", "cluster": "inline", "progress": False}  # fmt: skip
-    return flexray.simulate(*words, folder=folder, seed=seed, **common, **keys)
-
-
-def table(name: str, out: Path) -> dict[str, Any]:
-    """Return the keys of a table of scikit-learn in three parties with equal numbers of columns; it becomes a CSV."""
+def table(name: str, out: Path) -> tuple[str, ...]:
+    """Return the keys of a table of scikit-learn, which is written as CSV, in three parties."""
     path = out / f"{name}.csv"
     found = getattr(datasets, f"load_{name}")(as_frame=True)
-    columns, width = list(found.data.columns), math.ceil(found.data.shape[1] / 3)
+    columns = [re.sub(r"\W+", "_", column) for column in found.data.columns]
     if not path.exists():
         out.mkdir(parents=True, exist_ok=True)
-        found.frame.to_csv(path, index=False)
-    parties = {f"columns_{k + 1}": columns[k * width : (k + 1) * width] for k in range(3)}
-    return {"path": str(path.resolve()), "label": "target", "parties": parties, "batch_size": 32}
+        found.frame.set_axis([*columns, "target"], axis=1).to_csv(path, index=False)
+    width = math.ceil(len(columns) / 3)
+    parties = (f"columns_{k + 1}:[{','.join(columns[k * width : (k + 1) * width])}]" for k in range(3))
+    return f"dataset.path={path.resolve()}", f"dataset.parties={{{','.join(parties)}}}"
+
+
+def algorithm(name: str) -> str:
+    """Return the key of an algorithm, or of a class."""
+    return f"algo._target_={name}" if "." in name else f"algo={name}"
+
+
+def search(entries: Sequence[Entry], jobs: int) -> None:
+    """Try rates until the best of each entry has been compared with one on both sides; fills ``losses``."""
+    while tries := [(entry, place) for entry in entries for place in entry.wanted()]:
+        cells = [[entry.cell(place, seed) for seed in SEARCHED] for entry, place in tries]
+        for folder, fault in run_all(list(itertools.chain(*cells)), jobs).items():
+            raise FlexrayError(f"{folder}: {fault}; the same command tries again")
+        for (entry, place), own in zip(tries, cells, strict=True):
+            entry.losses[place] = statistics.mean(training_loss(cell) for cell in own)
+
+
+def training_loss(cell: Cell) -> float:
+    """Return the last training loss of a run; infinite if it diverged."""
+    (run,) = make_report([cell.folder], Wanted()).runs
+    loss = run.evals.metrics["train_loss"][-1] if run.evals and run.status == COMPLETED else math.inf
+    return float(loss) if math.isfinite(loss) else math.inf
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def write(entries: Sequence[Entry], cells: Sequence[Sequence[Cell]], out: Path) -> str:
+    """Write page, figures and tables of the runs that are there, and return the tables in Markdown."""
+    there = {id(e): [cell.folder for cell in own if cell.done] for e, own in zip(entries, cells, strict=True)}
+    found: dict[tuple[str, str], dict[str, tuple[Entry, Result]]] = {}
+    for (data, system), group in itertools.groupby(entries, key=lambda e: (e.data, e.system)):
+        members = [entry for entry in group if there[id(entry)]]
+        lines = {e.algo: (e, make_report(there[id(e)], Wanted(by=("algo",))).results[0]) for e in members}
+        found[data, system] = lines
+        drawn = make_report([folder for e in members for folder in there[id(e)]], Wanted(by=("algo",)))
+        pictures = out / f"{data}-{system}"
+        pictures.mkdir(exist_ok=True)
+        for _ in draw_all(drawn.results, pictures, ("time", "bytes"), ("svg", "png")):
+            pass
+    text = "\n\n".join([ranks({key: list(ranked(lines)) for key, lines in found.items()}), *texts(found)])
+    (out / "leaderboard.md").write_text(f"{text}\n", encoding="utf-8", newline="\n")
+    tables_too = ("dataset.path",) if any(DATA[entry.data].table for entry in entries) else ()
+    report = make_report(list(itertools.chain(*there.values())), Wanted(by=(*tables_too, "speeds", "algo")))
+    (out / "report.html").write_text(make_page(report, tables.make_table(report.results, report.papers)), "utf-8")
+    return text
+
+
+def ranked(lines: Mapping[str, tuple[Entry, Result]]) -> Iterator[str]:
+    """Yield the algorithms, best first: most seeds at the target, then soonest, then highest accuracy."""
+
+    def order(algo: str) -> tuple[float, float, float]:
+        result = lines[algo][1]
+        time = statistics.mean(reached.time for reached in result.reached) if result.reached else math.inf
+        return -len(result.reached), time, -(result.final.mean if result.final else -math.inf)
+
+    yield from sorted(lines, key=order)
+
+
+def ranks(orders: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    """Return a table of ranks by data set and system, the lowest mean first."""
+    place = [{algo: number for number, algo in enumerate(order, 1)} for order in orders.values()]
+    algos = {algo: [found[algo] for found in place if algo in found] for order in orders.values() for algo in order}
+    rows = [
+        [algo, f"{statistics.mean(own):.1f}", *(str(found.get(algo, "")) for found in place)]
+        for algo, own in sorted(algos.items(), key=lambda item: (statistics.mean(item[1]), item[0]))
+    ]
+    return markdown(["algorithm", "mean rank", *(" ".join(key) for key in orders)], rows)
+
+
+def texts(found: Mapping[tuple[str, str], Mapping[str, tuple[Entry, Result]]]) -> Iterator[str]:
+    """Yield a table per data set and system."""
+    head = ["algorithm", "rate", "reached", "time to target", "rounds", "MB", "test accuracy", "tried", "diverged"]
+    for (data, system), lines in found.items():
+        yield f"{data}, {system}: test accuracy {DATA[data].target:g} within {DATA[data].max_time} units"
+        yield markdown(head, [row(*lines[algo]) for algo in ranked(lines)])
+
+
+def row(entry: Entry, result: Result) -> list[str]:
+    """Return an algorithm's row; numbers to the target only if all seeds reach it."""
+    time, rounds, sent = (result.spreads[measure] for measure in MEASURES)
+    edge = "" if 0 < entry.best < len(RATES) - 1 else " (edge)"
+    return [
+        entry.algo, f"{RATES[entry.best]:g}{edge}", f"{len(result.reached)}/{result.runs}", text(time), text(rounds),
+        text(sent, 1e6, 2), text(result.final, 1, 4), str(len(entry.losses)),
+        str(sum(map(math.isinf, entry.losses.values()))),
+    ]  # fmt: skip
+
+
+def text(spread: Spread | None, unit: float = 1, digits: int = 0) -> str:
+    """Return mean and sample standard deviation."""
+    if spread is None:
+        return "--"
+    return f"{spread.mean / unit:.{digits}f} ± {(spread.std or 0.0) / unit:.{digits}f}"
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    rule = "|".join(["", ":--", *["--:"] * (len(head) - 1), ""])
+    return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 if __name__ == "__main__":

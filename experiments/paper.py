@@ -79,6 +79,7 @@ ENTRIES = {
             **{name: (("table2", f"grid_table2_{name}"),) for name in ("mosi", "mosei")},
         },
     ),
+    "grid_figure4": Entry("A of lowest training loss", (("figure4", "grid_figure4"),), {"small": SMALL, "paper": ()}),
 }  # fmt: skip
 NAMES = [*ENTRIES, "figure3", "all"]
 
@@ -101,7 +102,8 @@ def _main(arguments: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
     parser.add_argument("--make", action="store_true", help="run nothing: make tables and figures of what is there")
     options, extra = parser.parse_known_args(arguments)
-    names = [n for n in NAMES if n not in ("all", "grid", "grid_table2")] if "all" in options.names else options.names
+    reported = [name for name in NAMES if name != "all" and not name.startswith("grid")]
+    names = reported if "all" in options.names else options.names
     try:
         return max(_entry(name, options, extra) for name in names)
     except FlexrayError:
@@ -225,7 +227,7 @@ def make_best(name: str, dataset: str, cells: Sequence[Cell], folder: Path) -> s
         run = read_run(cell.folder, cell.folder.name)
         loss = run.evals.metrics["train_loss"][-1] if run.evals and run.status == "completed" else math.inf
         rows.append(({k: v for k, v in cell.axes.items() if k != "seed"}, float(loss), run.final))
-    searched = [key for key in rows[0][0] if key.startswith(("lr", "optimizer.l2"))]
+    searched = [key for key in rows[0][0] if key.startswith(("lr", "optimizer.l2", "adaptive.A"))]
     groups: dict[str, list[tuple[dict[str, str], float, float | None]]] = {}
     for row in rows:
         group = " ".join(f"{k}={v}" for k, v in row[0].items() if k not in searched) or "all"

@@ -37,9 +37,11 @@ from flexray.config.speeds import OTHERS, PAPER
 from flexray.config.typed import key_of
 from flexray.core.commands import INTERRUPTED
 from flexray.core.errors import ConfigError
+from flexray.core.neutral import is_under
 from flexray.report.grouping import NEUTRAL
 from flexray.report.runs import COMPLETED, DIVERGED
 from flexray.run.command import run_command
+from flexray.run.resume import SINCE, leaves
 
 BASES = {
     "digits": (), "mosi": ("mosi",), "modelnet10": ("modelnet10_mlp",), "mosei": ("mosei",),
@@ -47,6 +49,7 @@ BASES = {
 }  # fmt: skip
 """The Hydra experiments that hold a dataset's own settings."""
 FOLDERS = {name: name for name in BASES} | {"modelnet10": "modelnet10_views"}
+SEEDS_AND_PLACE = ("seed", "dataset.seed", "dataset.path")
 TUNED = Path(__file__).with_name("tuned.yaml")
 
 
@@ -89,7 +92,7 @@ def plan(dataset: str, sweep: Sequence[str], root: Path, data: Path | None, extr
     common = ["cluster=inline", *path]
     cells = []
     for axes in _axes([chosen, *common], extra):
-        own = [] if sweep[-1].startswith("grid") else tuned(dataset, [*axes, *sweep])
+        own = tuned(dataset, [*axes, *sweep])
         words = (chosen, *_once([*common, *own, *extra, *axes]))
         name, default = identity(tuple(word for word in words if key_of(word) != "seed"))
         seed = next((word.split("=", 1)[1] for word in words if key_of(word) == "seed"), str(default))
@@ -111,9 +114,10 @@ def _once(words: Sequence[str]) -> list[str]:
 
 
 def tuned(dataset: str, has: Sequence[str]) -> list[str]:
-    """Return the overrides that ``tuned.yaml`` has for a cell."""
-    rules = _rules().get(dataset, [])
-    return [word for rule in rules if set(rule.get("when", [])) <= set(has) for word in rule["set"]]
+    """Return the overrides that ``tuned.yaml`` has for a cell; a grid has its own rules only."""
+    needed = {name for name in has if name.startswith("grid")}
+    whens = [(set(rule.get("when", [])), rule["set"]) for rule in _rules().get(dataset, [])]
+    return [word for when, words in whens if needed <= when <= set(has) for word in words]
 
 
 @cache
@@ -143,14 +147,17 @@ def compose(words: Sequence[str]) -> DictConfig:
 
 @cache
 def identity(words: tuple[str, ...]) -> tuple[str, int]:
-    """Return ``algorithm-digest`` of a configuration, without keys that cannot change its numbers, and its seed."""
+    """Return ``algorithm-digest`` of a configuration, without keys that cannot change its numbers, and its seed.
+
+    Keys that are null, or say what runs did before there were such keys, do not count: a later flexray finds its runs.
+    """
     composed = compose(words)
     choices = composed.hydra.runtime.choices
     del composed.hydra
     plain: Any = OmegaConf.to_container(composed, resolve=True)
-    kept = {key: value for key, value in plain.items() if key not in (*NEUTRAL, "seed")}
-    kept["timeout"] = float(plain["timeout"] or PAPER.get(choices.dataset, OTHERS).timeout_units)
-    kept["dataset"] = {k: v for k, v in plain["dataset"].items() if k not in ("path", "seed")}
+    plain["timeout"] = float(plain["timeout"] or PAPER.get(choices.dataset, OTHERS).timeout_units)
+    kept = {key: value for key, value in leaves(plain) if value is not None and value != SINCE.get(key)}
+    kept = {key: value for key, value in kept.items() if not is_under(key, (*NEUTRAL, *SEEDS_AND_PLACE))}
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
     return f"{choices.algo}-{digest[:10]}", plain["seed"]
 

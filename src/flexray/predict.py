@@ -1,6 +1,6 @@
 """Predictions of a finished run's saved model.
 
-``python -m flexray.predict RUN_FOLDER [--split test] [dataset.path=...] -o predictions.csv``
+``python -m flexray.predict RUN_FOLDER [--split test] [--without PARTY] [dataset.path=...] -o predictions.csv``
 """
 
 from __future__ import annotations
@@ -15,29 +15,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from torch import nn
 from yaml import YAMLError
 
+from flexray.config.by_participant import participant
 from flexray.config.compose import build_composed
 from flexray.config.job import Job, with_full_paths
 from flexray.config.schema import CheckpointConfig, ClusterConfig, LoggerConfig, RunConfig
 from flexray.config.trust import check_config
 from flexray.config.typed import read
 from flexray.core.commands import Parser, guarded
+from flexray.core.conforming import conforms
 from flexray.core.errors import ConfigError, RunFolderError, printable
-from flexray.core.messages import SERVER, State
 from flexray.core.runfolder import CONFIGURATION_FILE, MODEL_FOLDER, SUMMARY_FILE, check_files, read_json
 from flexray.data.base import SPLITS, SavedModel, Split
 from flexray.engine.hosts.inline import borrowed_torch
-from flexray.engine.parties.group import PartyGroup
-from flexray.engine.parties.party import FITTED
-from flexray.engine.parties.server import Server
 from flexray.report.runs import COMPLETED
+from flexray.run.predictor import Predictor, class_names
 from flexray.run.resume import begun_in, recorded_choices, recorded_overrides
-from flexray.run.watch.folder import load_state, open_new
+from flexray.run.watch.folder import open_new
 from flexray.tasks import Task
 
 
@@ -53,10 +50,12 @@ def run_command(arguments: Sequence[str]) -> int:
 
 def _main(arguments: Sequence[str]) -> int:
     args = _parser().parse_intermixed_args(list(arguments))
+    gone = tuple(args.without or ())
     with borrowed_torch():
-        rows, of = write_predictions(args.run_folder, args.overrides, args.split, args.output)
+        rows, of = write_predictions(args.run_folder, args.overrides, args.split, args.output, gone)
+        left = _left(args.run_folder, args.overrides, args.split, gone) if gone else ""
     more = "" if rows == of or args.split else f" (of {of} samples: those of the test split; --split all for all)"
-    print(f"{rows} predictions in {args.output}{more}")
+    print(f"{rows} predictions in {args.output}{more}{left}")
     return 0
 
 
@@ -68,7 +67,34 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--split", choices=[*SPLITS, "all"], help="samples to predict (default: test; of a new table, all)"
     )
+    parser.add_argument(
+        "--without", action="append", metavar="PARTY", help="a party that is gone, by name or number; may be repeated"
+    )
     return parser
+
+
+def _left(run_folder: Path, overrides: Sequence[str], split: Split | Literal["all"] | None, gone: Sequence[str]) -> str:
+    """Return lines that compare metrics without some parties with those of all."""
+    job = load_job(run_folder, overrides)
+    splits = _splits(split, job.experiment.shared.dataset.is_whole)
+    folder = run_folder / MODEL_FOLDER
+    lines = []
+    for words, model in (
+        (f"without {', '.join(gone)}", Predictor(job, folder, _places(job, gone))),
+        ("with all parties", Predictor(job, folder)),
+    ):
+        found = {key: value for part in splits for key, value in model.metrics(part).items()}
+        lines += [f"\n{words}: {', '.join(f'{key} {value:.4f}' for key, value in found.items())}"] if found else []
+    return "".join(lines)
+
+
+def _places(job: Job, gone: Sequence[str]) -> frozenset[int]:
+    """Return the places of parties that the user named, at least one of which stays."""
+    parties = job.experiment.names[:-1]
+    places = frozenset(participant("--without", name, parties) for name in gone)
+    if len(places) == len(parties):
+        raise ConfigError("--without: all parties are gone; expected at least one that stays")
+    return places
 
 
 @dataclass(frozen=True)
@@ -87,9 +113,20 @@ class Predictions:
 
 
 def write_predictions(
-    run_folder: Path, overrides: Sequence[str], split: Split | Literal["all"] | None, output: Path
+    run_folder: Path,
+    overrides: Sequence[str],
+    split: Split | Literal["all"] | None,
+    output: Path,
+    gone: Sequence[str] = (),
 ) -> tuple[int, int]:
     """Write one row per sample: ID, prediction, label (if any) and probabilities of classes.
+
+    Args:
+        run_folder: The run.
+        overrides: Keys of its dataset that are replaced.
+        split: The samples to predict; None: the test split or, of a new table, all.
+        output: The file.
+        gone: Parties that take no part: something stands in for their embeddings.
 
     Returns:
         Number of rows written, and of samples in the data.
@@ -97,7 +134,7 @@ def write_predictions(
     Raises:
         flexray.core.errors.UserError: The folder, an override or the data cannot be used.
     """
-    found = predictions(load_job(run_folder, overrides), run_folder, split)
+    found = predictions(load_job(run_folder, overrides), run_folder, split, gone)
     rows = 0
     with open_new(output) as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -108,17 +145,20 @@ def write_predictions(
     return rows, rows if found.of is None else found.of
 
 
-def predictions(job: Job, run_folder: Path, split: Split | Literal["all"] | None) -> Predictions:
+def predictions(
+    job: Job, run_folder: Path, split: Split | Literal["all"] | None, gone: Sequence[str] = ()
+) -> Predictions:
     """Return the predictions of a run's saved model.
 
     Args:
         job: The run, from :func:`load_job`.
         run_folder: Its folder.
         split: The samples to predict; None: the test split or, of a new table, all.
+        gone: Parties, by name or number, that take no part: something stands in for their embeddings.
     """
     shared = job.experiment.shared
     splits = _splits(split, shared.dataset.is_whole)
-    model = Predictor(job, run_folder / MODEL_FOLDER)
+    model = Predictor(job, run_folder / MODEL_FOLDER, _places(job, gone))
     return Predictions(
         ["id", "prediction", "label", *_probabilities(shared.outline.task)],
         chain.from_iterable(map(model.rows, splits)),
@@ -138,52 +178,7 @@ def _probabilities(task: Task) -> list[str]:
     """Return the names of the columns of probabilities, which only classes have."""
     if not task.is_classification:
         return []
-    return [f"p_{name}" if task.classes else f"p{name}" for name in _names(task)]
-
-
-def _names(task: Task) -> list[str | int]:
-    """Return the names of the classes; classes that no label has, by number."""
-    return [*task.classes, *range(len(task.classes), task.num_outputs)]
-
-
-class Predictor:
-    """All participants of a finished run, in this process, with their saved parameters."""
-
-    def __init__(self, job: Job, folder: Path) -> None:
-        x = job.experiment
-        states = {name: load_state(folder / f"{name}.safetensors") for name in x.names}
-        fitted = {name: _fitted(states[name]) for name in x.names[:-1]}
-        self._shared = replace(x.shared, dataset=x.shared.dataset.with_fitted(fitted))
-        self._group = PartyGroup(x.parties, self._shared)
-        self._group.set_states(states)
-        self._server = Server(self._shared, self._group.widths())
-        self._server.set_state(states[x.names[-1]])
-
-    def models(self) -> dict[str, nn.Module]:
-        """Return every participant's model, in eval mode."""
-        found = {party.name: party.model for party in self._group.parties}
-        return {name: model.eval() for name, model in {**found, SERVER: self._server.head}.items()}
-
-    def rows(self, split: Split) -> Iterator[list[Any]]:
-        """Yield ID, prediction, label and class probabilities of every sample of a split."""
-        task = self._shared.outline.task
-        if not self._shared.outline.sizes[split]:
-            return
-        prediction_nc = self._server.predict(self._group.embed_split(split))
-        ids = self._shared.dataset.sample_ids(split)
-        labels = self._shared.dataset.labels().get(split)
-        names = _names(task)
-        named = [""] * len(ids) if labels is None else [names[k] for k in labels] if task.classes else labels
-        for sample, label, scores_c in zip(ids, named, prediction_nc.astype(np.float64), strict=True):
-            if task.is_classification:
-                weights_c = np.exp(scores_c - scores_c.max())
-                yield [sample, names[scores_c.argmax()], label, *np.round(weights_c / weights_c.sum(), 6)]
-            else:
-                yield [sample, float(scores_c[0]), label]
-
-
-def _fitted(state: State) -> State:
-    return {key.removeprefix(FITTED): value for key, value in state.items() if key.startswith(FITTED)}
+    return [f"p_{name}" if task.classes else f"p{name}" for name in class_names(task)]
 
 
 def load_job(run_folder: Path, overrides: Sequence[str] = (), objects: Mapping[str, Any] = MappingProxyType({})) -> Job:
@@ -252,13 +247,16 @@ def _with_typed(recorded: dict[str, Any], overrides: Sequence[str], objects: Col
 
 
 def _saved_model(run_folder: Path, summary: dict[str, Any]) -> SavedModel:
-    """Return the model's outputs and classes from ``summary.json``."""
-    outputs, classes = summary.get("num_outputs"), summary.get("classes")
+    """Return the model's outputs, classes and parties' columns from ``summary.json``."""
+    outputs, classes, columns = (summary.get(key) for key in ("num_outputs", "classes", "columns"))
     if not (outputs is None or (type(outputs) is int and outputs > 0)):
         raise RunFolderError(f"{run_folder}: summary.json: num_outputs: expected a whole number, got {outputs!r}")
     if not (classes is None or (isinstance(classes, list) and all(isinstance(c, str | int | float) for c in classes))):
         raise RunFolderError(f"{run_folder}: summary.json: classes: expected a list of names, got {str(classes)[:60]}")
-    return SavedModel(outputs, tuple(classes or ()))
+    if not (columns is None or conforms(columns, dict[str, list[str]])):
+        raise RunFolderError(f"{run_folder}: summary.json: columns: expected lists of names, got {str(columns)[:60]}")
+    cut = {name: tuple(own) for name, own in (columns or {}).items()}
+    return SavedModel(outputs, tuple(classes or ()), columns=cut)
 
 
 def _parsed(override: str, text: str) -> Any:

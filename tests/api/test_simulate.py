@@ -57,6 +57,7 @@ def state_of_the_process() -> dict[str, Any]:
             torch.get_rng_state().tolist(),
             torch.are_deterministic_algorithms_enabled(),
         ),
+        "collector": gc.get_threshold(),
         "hydra": (GlobalHydra.instance().hydra, HydraConfig.instance().cfg),
     }
 

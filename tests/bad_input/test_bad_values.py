@@ -26,7 +26,9 @@ TYPES = {
     "lr=true": "lr: expected a positive number, got true",
     "network.t_comm=abc": "network.t_comm: expected a number of at least 0, got 'abc'",
     "network=3": "network: expected its keys, as in --help, got '3'",
-    "timeout=abc": "timeout: expected a number, got 'abc'",
+    "timeout=abc": "timeout: expected a number, got 'abc'; auto chooses one",
+    "timeout=atuo": "timeout: expected a number, got 'atuo'; did you mean 'auto'?",
+    "timeout=[auto]": "timeout: expected a number, got ['auto']",
     "max_time=nan": "max_time: expected a positive number, got nan",
     "target=high": "target: expected a number, got 'high'",
     "target_metric=[test_top1]": "target_metric: expected a word, got '['test_top1']'",
@@ -163,6 +165,7 @@ UNREAD = {
     "algo=adaptive rates=static": "rates: not used with algo=adaptive",
     "adaptive.A=0.5": "adaptive.A: not used with algo=flex; algo=adaptive or rates=static would",
     "rates=static adaptive.A=0.5": "",
+    "timeout=auto adaptive.A=0.5": "",
     "adaptive.first=dummy": "adaptive.first: not used with algo=flex; algo=adaptive would",
     "algo=vafl timeout=5": "timeout: not used with algo=vafl",
     "algo=pbcd timeout=5 absence.probability=0.1": "",
@@ -275,6 +278,17 @@ def test_an_unknown_word_is_named_with_the_known_ones(command, argument):
         (
             ("algo=vafl", "algo.max_ahead=1", "clock=wall"),
             "algo.max_ahead: parties wait on the virtual clock alone; expected null, got 1",
+        ),
+        (
+            ("algo=pbcd", "timeout=auto"),
+            "timeout: PBCD has none to choose; expected null, or an algo with a timeout (flex, adaptive, sync_min,",
+        ),
+        (("algo=vafl", "timeout=auto"), "timeout: VAFL has none to choose; expected null, or an algo with a timeout"),
+        (("clock=wall", "timeout=auto"), "timeout: auto plans with known seconds; expected a number with clock=wall"),
+        (("rates=static", "timeout=auto"), "rates: static rates are those of one timeout; expected fixed with"),
+        (
+            ("algo=adaptive", "adaptive.weighted=false", "timeout=auto"),
+            "adaptive.weighted: the published rule starts from one timeout; expected true with timeout=auto, got false",
         ),
         (
             ("parties.1.clip_norm=1", "parties.upper_left.clip_norm=2"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from flexray.core.errors import ConfigError
@@ -16,9 +19,10 @@ from flexray.data.batches import BatchStream
 from flexray.engine.driver.make import make_driver
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.engine.parties.apart import first_targets
 from flexray.engine.parties.last_sent import LastSent
 from helpers.jobs import Compose, Run
-from helpers.published import Split, cvfl, efvfl, fedbcd, quantized, split_learning, top_k
+from helpers.published import Split, cvfl, efvfl, fedbcd, fedonce, quantized, split_learning, top_k
 from helpers.reference import Rates, Rule
 from helpers.reference_cases import (
     BATCH,
@@ -49,6 +53,22 @@ PUBLISHED: dict[str, Callable[..., list[float]]] = {
 }
 
 
+def fedonce_of(local: int, apart: int, guest: int | None = None) -> Callable[..., list[float]]:
+    def run(model: Split, batches: list[Tensor]) -> list[float]:
+        widths = [block.shape[1] for block in model.embed(slice(None))]
+        targets = [torch.from_numpy(first_targets(SEED, k + 1, len(model.labels), o)) for k, o in enumerate(widths)]
+        return fedonce(model, batches, local, apart, targets, guest)
+
+    return run
+
+
+PUBLISHED |= {
+    "algo=fedonce algo.apart_rounds=20": fedonce_of(1, 20),
+    "algo=fedonce algo.apart_rounds=30 algo.local_iterations=3": fedonce_of(3, 30),
+    "algo=fedonce algo.apart_rounds=20 algo.guest=b": fedonce_of(1, 20, 1),
+}
+
+
 @pytest.mark.parametrize(
     ("words", "server"), [(words, ("mlp", "not foldable")[k % 2]) for k, words in enumerate(PUBLISHED)]
 )
@@ -74,6 +94,34 @@ def test_rounds_wait_for_everybodys_iterations(compose_small: Compose, run_inlin
     for algo, tau in {"split": 1, "fedbcd": 5, "cvfl": 5, "efvfl": 1}.items():
         for record in rounds_of(run_inline(compose_small(f"algo={algo}", *slow, "rounds=2"))):
             assert (record.tau, record.duration) == ((tau,) * 4, 3 * tau + 10), algo
+
+
+def test_fedonce_sends_once(compose_small: Compose, run_inline: Run) -> None:
+    words = ("algo=fedonce", "algo.apart_rounds=2", "algo.local_iterations=2", "rounds=4", "network.t_comm=10",
+             "speeds=uniform", "speeds.unit_time=[1,2,3,5]")  # fmt: skip
+    apart, handover, *joint = rounds_of(run_inline(compose_small(*words)))
+    assert (apart.tau, apart.duration, apart.sent_bytes) == ((2, 2, 2, 0), 6, 0)
+    assert (handover.duration, handover.up_bytes, handover.down_bytes) == (16, (24 * 3 * 8,) * 3, (0,) * 3)
+    for record in joint:
+        assert (record.tau, record.duration, record.sent_bytes, record.absent) == ((0, 0, 0, 2), 10, 0, (0, 1, 2))
+    apart, handover, *joint = rounds_of(run_inline(compose_small(*words, "algo.guest=c")))
+    assert (apart.tau, apart.duration, apart.absent) == ((2, 2, 0, 0), 4, (2,))
+    assert (handover.duration, handover.up_bytes) == (14, (24 * 3 * 8, 24 * 3 * 8, 0))
+    for record in joint:
+        assert (record.tau, record.duration, record.absent) == ((0, 0, 2, 2), 20, (0, 1))
+        assert record.up_bytes == record.down_bytes == (0, 0, 5 * 3 * 8)
+    links = ("network.bandwidth=8", "network.latency=1")
+    for more, batch in (((links[0],), 0), (links, 2)):
+        records = rounds_of(run_inline(compose_small(*words, "algo.guest=c", "network.t_comm=0", *more)))
+        assert [r.duration - r.comm_units for r in records] == [4, 4, 10, 10]
+        assert [r.comm_units for r in records] == [0, batch + 24 * 3, *[batch + 2 * 5 * 3] * 2], more
+
+
+def test_fedonce_takes_the_same_time_if_nothing_is_learned(compose_small: Compose, run_inline: Run) -> None:
+    words = ("algo=fedonce", "algo.apart_rounds=5", "network.top_k=0.4")
+    real, idle = (rounds_of(run_inline(compose_small(*words, f"learn={word}"))) for word in ("true", "false"))
+    for one, other in zip(real, idle, strict=True):
+        assert replace(one, train_loss=0.0) == replace(other, train_loss=0.0)
 
 
 def test_split_learning_is_p_bcd_with_labels_at_the_server(compose_small: Compose, run_inline: Run) -> None:
@@ -114,7 +162,10 @@ def test_what_a_message_loses_comes_with_the_next() -> None:
         assert not last.of(np.array([1, 3])).any()
 
 
-@pytest.mark.parametrize("words", [*(f"algo={name}" for name in FIELD), "algo=vafl network.error_feedback=true"])
+@pytest.mark.parametrize(
+    "words",
+    [*(f"algo={name}" for name in FIELD), "algo=vafl network.error_feedback=true", "algo=fedonce algo.apart_rounds=5"],
+)
 def test_hosts_give_the_numbers_of_one_process(words: str, compose_small: Compose) -> None:
     more = ("model.dropout=0.2", "network.top_k=0.4", "network.noise=0.01")
     sample = () if "vafl" in words else ("absence.sample=2",)
@@ -141,6 +192,10 @@ def test_sender_and_server_keep_the_same_surrogates_in_vafl(compose_small: Compo
         ("algo=fedbcd labels_at=all", "labels_at: FedBCD leaves the labels with one participant"),
         ("algo=efvfl network.error_feedback=false", "network.error_feedback: EFVFL sends what changed; expected true"),
         ("algo=cvfl algo.local_iterations=0", "algo.local_iterations: expected a whole number of at least 1, got 0"),
+        ("algo=fedonce labels_at=all", "labels_at: FedOnce leaves the labels with one participant"),
+        ("algo=fedonce algo.apart_rounds=0", "algo.apart_rounds: expected a whole number of at least 1, got 0"),
+        ("algo=fedonce algo.guest=d", "algo.guest: no party is called 'd'; expected one of: a, b, c"),
+        ("algo=fedonce clock=wall", "clock: the algo leaves parties out of rounds"),
         ("algo=fedbcd algo.local_iterations=1.5", "algo.local_iterations: expected a whole number of at least 1"),
     ],
 )

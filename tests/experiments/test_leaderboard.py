@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 
 import leaderboard
+from paper_runs import Cell, run_one
 
 
 @pytest.mark.parametrize(
@@ -24,22 +27,45 @@ import leaderboard
     ids=["within", "larger", "all diverge", "smallest of all"],
 )
 def test_rates_are_tried_until_the_best_is_no_edge(losses: dict[int, float], best: int, tried: int) -> None:
-    found = leaderboard.search((4, 5, 6), lambda place: losses[place])
-    assert (min(found, key=lambda place: found[place]), len(found)) == (best, tried)
+    entry = leaderboard.Entry("flex", "wine", "even", Path(), ())
+    while places := entry.wanted():
+        entry.losses |= {place: losses[place] for place in places}
+    assert (entry.best, len(entry.losses)) == (best, tried)
 
 
-def test_a_table_is_made_and_made_again_without_running(
+def test_tables_and_page_are_made_and_made_again_without_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(leaderboard.SETTINGS, "wine", (60, 0.3, {"embedding": 4}))
+    begun: list[Path] = []
+
+    def run_here(cells: Sequence[Cell], jobs: int) -> dict[Path, str]:
+        for cell in [cell for cell in cells if not cell.done]:
+            begun.append(cell.folder)
+            assert run_one(cell).exit_status == 0
+        return {}
+
+    monkeypatch.setattr(leaderboard, "run_all", run_here)
+    monkeypatch.setitem(leaderboard.DATA, "wine", replace(leaderboard.DATA["wine"], max_time=60, target=0.3))
     monkeypatch.setattr(leaderboard, "RATES", (0.001, 0.01, 0.03))
     monkeypatch.setitem(leaderboard.FIRST, "lr", (1,))
-    words = ["--out", str(tmp_path), "--data", "wine", "--seeds", "2", "--algo", "flexray.algorithms.pbcd.PBCD"]
+    algos = ["flexray.algorithms.pbcd.PBCD", "split"]
+    words = ["--out", str(tmp_path), "--only", "wine", "--systems", "trace", "--seeds", "3", "--algo", *algos]
     assert leaderboard.main(words) == 0
-    made = (tmp_path / "wine.md").read_text()
-    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in made.splitlines()[2:]]
-    assert [(row[0], row[3][-2:], row[6]) for row in rows] == [("flexray.algorithms.pbcd.PBCD", "/2", "3")]
-    monkeypatch.setattr(leaderboard.flexray, "simulate", None)
+    made = (tmp_path / "leaderboard.md").read_text()
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in made.splitlines() if row.startswith("| ")]
+    assert sorted(row[0] for row in rows[1:3]) == sorted(row[0] for row in rows[4:]) == sorted(algos)
+    assert "wine, trace: test accuracy 0.3 within 60 units" in made
+    assert len(begun) == len(set(begun)) == 2 * (3 * 2 + 1)  # three rates with two seeds, and the third seed
+    page = (tmp_path / "report.html").read_bytes()
     assert leaderboard.main(words) == 0
-    assert (tmp_path / "wine.md").read_text() == made
-    assert "wine, test accuracy 0.3 within 60 units" in capsys.readouterr().out
+    assert len(begun) == 14
+    assert (tmp_path / "leaderboard.md").read_text() == made
+    assert (tmp_path / "report.html").read_bytes() == page
+    assert (tmp_path / "wine-trace" / "target_by_time.png").exists()
+
+
+def test_a_data_set_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert leaderboard.main(["--out", str(tmp_path), "--only", "mosi", "--data", str(tmp_path)]) == 2
+    assert f"--data: expected a folder with mosi/ in it, got {tmp_path}" in capsys.readouterr().err
+    assert leaderboard.main(["--out", str(tmp_path), "--only", "mosi"]) == 2
+    assert "--data: expected a folder with mosi/ in it, got None" in capsys.readouterr().err

@@ -99,6 +99,25 @@ def test_a_run_that_was_interrupted_goes_on_exactly(
     assert_same(tmp_path / "run", expected)
 
 
+@pytest.mark.parametrize("algo", ["flex", "adaptive"])
+def test_a_timeout_that_chooses_itself_goes_on_exactly(
+    algo: str, start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    words = (f"algo={algo}", "timeout=auto", "speeds=trace", "network.jitter=0.3", "lr=0.1", "adaptive.first=dummy")
+    expected = undisturbed(*words)
+    interrupt_at(11, signal.SIGINT)
+    assert start(tmp_path / "run", *words) == 1
+    interrupt_at(0, 0)
+    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
+    assert_same(tmp_path / "run", expected)
+    with (expected / "rounds.csv").open(encoding="utf-8") as file:
+        chosen = [float(row["timeout"]) for row in csv.DictReader(file)]
+    told = summary(expected)["timeout"]
+    assert len(set(chosen)) > 10
+    assert (told["least"], told["most"]) == (min(chosen), max(chosen))
+    assert told["mean"] == pytest.approx(math.fsum(chosen) / 30)
+
+
 def test_waits_and_costs_add_up_exactly(
     start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
 ) -> None:
@@ -166,6 +185,29 @@ def test_more_rounds_may_be_wished(start: Start, undisturbed: Callable[..., Path
     assert run_command([f"resume={tmp_path / 'run'}"]) == 0
     assert_same(tmp_path / "run", expected)
     assert summary(tmp_path / "run")["resumed_from"] == 30
+
+
+@pytest.mark.parametrize("number", [2, 9])
+def test_fedonce_goes_on_exactly_before_and_after_its_handover(
+    number: int,
+    start: Start,
+    undisturbed: Callable[..., Path],
+    interrupt_at: Callable[[int, int], None],
+    tmp_path: Path,
+) -> None:
+    words = ("algo=fedonce", "algo.apart_rounds=6", "algo.guest=b", "rounds=14", "model.dropout=0.1")
+    expected = undisturbed(*words)
+    interrupt_at(number, signal.SIGINT)
+    assert start(tmp_path / "run", *words) == 1
+    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
+    assert_same(tmp_path / "run", expected)
+
+
+def test_fedonce_is_replayed(start: Start, undisturbed: Callable[..., Path], tmp_path: Path) -> None:
+    words = ("algo=fedonce", "algo.apart_rounds=6", "algo.guest=b", "rounds=14", "model.dropout=0.1")
+    expected = undisturbed(*words)
+    assert start(tmp_path / "again", *words, "speeds=replay", f"speeds.path={expected}") == 0
+    assert summary(tmp_path / "again")["model_digest"] == summary(expected)["model_digest"]
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)

@@ -104,6 +104,16 @@ def test_labels_at_a_party_need_nothing_saved(algo: str, compose_job: Compose, r
     assert_goes_on_from_anywhere(lambda: compose_job(*overrides), run_inline)
 
 
+@pytest.mark.parametrize("stand_in", ["mean", "last", "learned"])
+@pytest.mark.parametrize("algo", ["flex", "vafl"])
+def test_what_stands_in_for_missing_samples_is_saved(
+    algo: str, stand_in: str, compose_small: Compose, run_inline: Run
+) -> None:
+    words = (f"algo={algo}", "rounds=7", "missing.fraction={a:0.3,b:0.8}", f"missing.stand_in={stand_in}")
+    more = ("absence.probability={a:0.4}",) if algo == "flex" and stand_in == "mean" else ()
+    assert_goes_on_from_anywhere(lambda: compose_small(*words, *more), run_inline)
+
+
 def test_a_longer_run_can_go_on_where_a_shorter_one_ended(compose_job: Compose, run_inline: Run, bundle: Any) -> None:
     base = ("dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=8", "eval_every=4")
     for limit in ("rounds=5", "rounds=8", "max_time=160"):

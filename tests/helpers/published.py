@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -104,6 +106,43 @@ def efvfl(model: Split, batches: Sequence[Tensor], local: int, compress: Compres
                 surrogate[ids] += compress(block - surrogate[ids])
         losses.append(local_updates(model, ids, [surrogate[ids] for surrogate in surrogates], local))
     return losses
+
+
+def fedonce(
+    model: Split, batches: Sequence[Tensor], local: int, apart: int, targets: Sequence[Tensor], guest: int | None = None
+) -> list[float]:
+    """FedOnce: all but the guest learn apart, towards targets; one handover; then the server learns, and the guest."""
+    losses = []
+    for ids in batches[:apart]:
+        with torch.no_grad():
+            losses.append(model.loss(model.embed(ids), ids).item())
+        for k, party in enumerate(model.parties):
+            if k != guest:
+                own = partial(towards, party, model.features[k][ids], targets[k], ids)
+                descend(party, model.lr[k], local, own)
+    with torch.no_grad():
+        sent = model.embed(slice(None))
+    return losses + [fedonce_round(model, ids, local, sent, guest) for ids in batches[apart:]]
+
+
+def towards(party: nn.Module, x: Tensor, targets: Tensor, ids: Tensor) -> Tensor:
+    block = party(x)
+    costs = torch.cdist(block.detach(), targets[ids]).square()
+    targets[ids] = targets[ids][linear_sum_assignment(costs)[1]]
+    return (block - targets[ids]).square().sum(1).mean()
+
+
+def fedonce_round(model: Split, ids: Tensor, local: int, sent: Sequence[Tensor], guest: int | None) -> float:
+    known = [block[ids] for block in sent]
+    if guest is not None:
+        party, x = model.parties[guest], model.features[guest][ids]
+        known[guest] = party(x).detach().requires_grad_()
+    loss = model.loss(known, ids)
+    if guest is not None:
+        (grad,) = torch.autograd.grad(loss, [known[guest]])
+        descend(party, model.lr[guest], local, lambda: (party(x) * grad).sum())
+    descend(model.server, model.lr[-1], local, lambda: model.loss([block.detach() for block in known], ids))
+    return loss.item()
 
 
 def top_k(share: float) -> Compress:

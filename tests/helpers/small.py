@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flexray.core.messages import Ended, Record, RoundRecord
 
 NAMES = ("flex", "adaptive", "sync_min", "sync_max", "pbcd")
-FIELD = ("split", "fedbcd", "cvfl", "efvfl")
+FIELD = ("split", "fedbcd", "cvfl", "efvfl", "fedonce")
 """Those of other papers."""
 SMALL = ("model.hidden=[4]", "embedding=3", "dataset.batch_size=5", "timeout=6", "eval_every=3", "rounds=12")
 

@@ -15,7 +15,7 @@ from helpers.small import NAMES
 
 pytestmark = pytest.mark.ray
 
-ALGORITHMS = (*NAMES, "vafl", "fedbcd", "efvfl")
+ALGORITHMS = (*NAMES, "vafl", "fedbcd", "efvfl", "fedonce algo.apart_rounds=5")
 SMALL = ("rounds=12", "dataset.batch_size=128", "eval_every=5", "timeout=4", "model.hidden=[16]", "model.dropout=0.1")
 PLACES = {
     "local": ("cluster=local",),
@@ -34,8 +34,8 @@ def test_digests_and_records_equal_those_of_one_process(
     place: str, compose_job: Compose, run_inline: Run, on_ray: RunOnRay
 ) -> None:
     for algo in ALGORITHMS:
-        expected = run_inline(compose_job(f"algo={algo}", "cluster=inline", *SMALL))
-        job = compose_job(f"algo={algo}", *PLACES[place], *SMALL)
+        expected = run_inline(compose_job(*f"algo={algo}".split(), "cluster=inline", *SMALL))
+        job = compose_job(*f"algo={algo}".split(), *PLACES[place], *SMALL)
         records = on_ray(job)
         assert digests(records) == digests(expected), algo
         assert records[:-1] == expected[:-1], algo

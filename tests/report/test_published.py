@@ -11,6 +11,7 @@ import pytest
 from flexray.report.cli import main
 from flexray.report.folders import read_run
 from flexray.report.published import Published, published
+from flexray.report.runs import Run
 from flexray.report.statistics import Spread
 from helpers.made_runs import write_run
 from helpers.pages import unpacked
@@ -111,3 +112,11 @@ def test_runs_that_the_paper_does_not_have_get_an_empty_cell(runs: Path, tmp_pat
     rows = (out / "table.md").read_text().splitlines()[2:5]
     assert [row.count("(Table II)") for row in rows] == [1, 1, 0]
     assert rows[2].endswith(" |  |")
+
+
+def test_a_timeout_that_chooses_itself_is_none_of_the_papers() -> None:
+    about = {"algo": "flex", "dataset": "mosei", "time_unit": "units"}
+    for timeout, has in (("auto", False), (20, True), (None, True)):
+        config = {"network.t_comm": 10, "timeout": timeout}
+        run = Run(Path(), "r", "completed", summary=about, config=config, choices={"speeds": "paper"})
+        assert (published(run) is not None) is has

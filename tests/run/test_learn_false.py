@@ -26,6 +26,7 @@ SETTINGS = {
     "links": f"algo=flex rounds=4 absence.probability=0.2 {LINKS}",
     "turns on links": f"algo=vafl rounds=20 {LINKS}",
     "efvfl": "algo=efvfl rounds=4 absence.sample=3",
+    "missing": "algo=flex rounds=4 missing.fraction=[0.4,0,0.9,0] missing.stand_in=learned network.bits=4",
     "labels at a party": "algo=flex rounds=4 labels_at=lower_left network.bandwidth=90000",
     "vafl, labels at a party": "algo=vafl rounds=15 labels_at=2 network.t_comm=[1,2,3,4]",
     "vafl": "algo=vafl rounds=30 speeds=trace speeds.advance=time speeds.sample_units=7 network.bits=3",

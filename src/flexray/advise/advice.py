@@ -37,6 +37,7 @@ class Trial:
         least_tau: Fewest local iterations of a participant that took any, and below the most.
         most_tau: The most.
         sent_bytes: Bytes sent.
+        timeout: The timeout that was chosen for the first round, if it was.
         curve: Time and test loss at each evaluation.
     """
 
@@ -47,6 +48,7 @@ class Trial:
     least_tau: int = sys.maxsize
     most_tau: int = 0
     sent_bytes: int = 0
+    timeout: float | None = None
     curve: list[tuple[float, float]] = field(default_factory=list)
 
     def time_to(self, loss: float) -> float | None:
@@ -60,6 +62,7 @@ class Trial:
 
     def note(self, record: RoundRecord) -> None:
         """Add a round."""
+        self.timeout = self.timeout or record.timeout_units
         self.rounds, self.time = record.round, record.sim_time
         self.sent_bytes += record.sent_bytes
         for k in record.present:
@@ -81,6 +84,7 @@ class Advice:
         experiment: The run in question.
         horizon: Simulated time of every trial.
         trials: Those of every variant, one per seed.
+        auto_timeout: What ``timeout=auto`` gives the first round; None where there is no timeout.
     """
 
     algo: str
@@ -88,6 +92,7 @@ class Advice:
     experiment: Experiment
     horizon: float
     trials: Mapping[Variant, Sequence[Trial]]
+    auto_timeout: float | None = None
 
     @cached_property
     def timeouts(self) -> pd.DataFrame:
@@ -194,10 +199,12 @@ class Advice:
     def _conclusions(self) -> Iterator[str]:
         if self.loss is None:
             yield "nothing was trained (learn=false): which setting learns fastest is not known"
-            return
-        if self._of("timeout") and self.best_timeout is not None:
+        elif self._of("timeout") and self.best_timeout is not None:
             yield f"best timeout of those tried: {self.best_timeout:g}"
-        quicker = [(row["saved"], row["participant"]) for _, row in self.participants.dropna().iterrows()]
+        if self.auto_timeout is not None:
+            yield f"timeout=auto would begin with {self.auto_timeout:.4g}; it depends on adaptive.A"
+        learned = self.participants.dropna() if self.loss is not None else self.participants[:0]
+        quicker = [(row["saved"], row["participant"]) for _, row in learned.iterrows()]
         if quicker and max(quicker)[0] > 0:
             yield f"first to upgrade: {max(quicker)[1]}, which saves {100 * max(quicker)[0]:.0f} % of the time"
         elif quicker:

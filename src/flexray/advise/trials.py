@@ -56,11 +56,22 @@ def advised(overrides: Sequence[str], keys: Mapping[str, Any], timeouts: Sequenc
         untrained = replace(x, shared=replace(x.shared, learns=False))
         if not any(key_of(word) in LIMITS for word in words):
             untrained = replace(untrained, limits=Limits(ROUNDS * (len(x.parties) if x.algorithm.takes_turns else 1)))
-        horizon = _run(own, untrained).time
-        tried = variants(x.algorithm.system, x.speeds.utilization(0, 0.0), timeouts, own.algo not in WITHOUT_TIMEOUT)
+        horizon, auto, system = _run(own, untrained).time, _auto_timeout(own, untrained), x.algorithm.system
+        if system.chooses_timeout and auto is not None:
+            system = replace(system, timeout_units=auto)
+        tried = variants(system, x.speeds.utilization(0, 0.0), timeouts, own.algo not in WITHOUT_TIMEOUT)
         ends = ["rounds=null", "epochs=null", f"max_time={horizon!r}", f"eval_every_units={horizon / EVALUATIONS!r}"]
         found = _tried([*words, *OWN, *ends], given.objects, tried, range(x.shared.seed, x.shared.seed + seeds))
-    return Advice(own.algo, own.dataset, x, horizon, found)
+    return Advice(own.algo, own.dataset, x, horizon, found, auto)
+
+
+def _auto_timeout(job: Job, untrained: Experiment) -> float | None:
+    """Return what ``timeout=auto`` gives the first round; None where there is no timeout."""
+    algorithm = untrained.algorithm
+    if not algorithm.has_timeout:
+        return None
+    chooses = algorithm.for_system(replace(algorithm.system, chooses_timeout=True))
+    return _run(job, replace(untrained, algorithm=chooses, limits=Limits(1))).timeout
 
 
 def _tried(

@@ -11,8 +11,10 @@ round keeps the rate that follows from the last round it took part in; before th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from typing_extensions import override
@@ -38,7 +40,7 @@ class AdaptiveFlexVFL(FlexVFL):
             nothing).
     """
 
-    needs_reports = True
+    needs_reports, steady = True, True
 
     def __init__(self, system: System, weighted: bool = True, first: Literal["speeds", "dummy"] = "speeds") -> None:
         super().__init__(system)
@@ -72,6 +74,11 @@ class AdaptiveFlexVFL(FlexVFL):
         tau = self.iterations_by_timeout(now)
         return self.make_plan(now, tau, self.system.timeout_units, self._rates(now), "fill")
 
+    @override
+    def reach(self, plan: Plan) -> float:
+        """Return 1: the rates follow the local iterations, so a round moves as far with any timeout."""
+        return 1.0
+
     def _rates(self, now: Moment) -> tuple[float, ...]:
         system = self.system
         if now.reports is None:
@@ -83,25 +90,42 @@ class AdaptiveFlexVFL(FlexVFL):
         if now.round == 0:
             self._first_tau = tau_last
         if self.weighted:
-            return tuple(a / ((t or 1) * w) for a, t, w in zip(system.base_rates, tau_last, w_bar, strict=True))
+            spent = map(operator.mul, tau_last if all(tau_last) else [t or 1 for t in tau_last], w_bar)
+            return tuple(map(operator.truediv, system.base_rates, spent))
         return tuple(
             eta * max(1, t0) / max(1, t)
-            for eta, t0, t in zip(self._published_first_rates(), self._first_tau, tau_last, strict=True)
+            for eta, t0, t in zip(self._published_first_rates, self._first_tau, tau_last, strict=True)
         )
 
-    def _published_first_rates(self) -> Iterator[float]:
+    @property
+    def _published_first_rates(self) -> tuple[float, ...]:
         system = self.system
-        for a, base in zip(system.base_rates, system.base_units, strict=True):
-            yield a / (iterations_that_fit(system.timeout_units, base, system.least_utilization) + 1)
+        return published_first_rates(
+            system.base_rates, system.base_units, system.timeout_units, system.least_utilization
+        )
 
     def _reported(self, reports: Sequence[Report]) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """Return tau and w_bar of everybody's last reports; before a first report, those of the first rate."""
+        tau, w_bar = (tuple(map(operator.attrgetter(column), reports)) for column in ("tau", "max_weight"))
+        if all(tau):
+            return tau, w_bar
         first_tau = self._first_tau or (0,) * len(reports)
         found = [
             (r.tau, r.max_weight) if r.tau else (first, o.max_weight(first, 0.0))
             for r, first, o in zip(reports, first_tau, self.system.optimizers, strict=True)
         ]
         return tuple(tau for tau, _ in found), tuple(w_bar for _, w_bar in found)
+
+
+@lru_cache(maxsize=8)
+def published_first_rates(
+    base_rates: tuple[float, ...], base_units: tuple[float, ...], timeout_units: float, least_utilization: float
+) -> tuple[float, ...]:
+    """Return the first rates of the published code."""
+    return tuple(
+        a / (iterations_that_fit(timeout_units, base, least_utilization) + 1)
+        for a, base in zip(base_rates, base_units, strict=True)
+    )
 
 
 def static_rates(system: System) -> tuple[float, ...]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import copy
 import operator
+import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 from flexray.core.clock import Stopwatch
@@ -19,6 +21,11 @@ from flexray.core.speeds import MOST_ITERATIONS, all_local_iterations, all_unit_
 from flexray.optimizers import LocalOptimizer
 
 RealPace = Literal["fixed", "fill", "slowest"]
+Phase = Literal["joint", "apart", "handover"]
+"""What parties do in a round. ``joint``: they train on the loss, with what others sent; ``apart``: each alone, on its
+features, without labels, and nothing is sent; ``handover``: the same, and in the end each sends its embeddings of all
+training samples, which stand in for it from then on.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,8 @@ class System:
         waits_for_overrun: Whether a round lasts until every local iteration that it began has ended; else it ends with
             its timeout, as the paper's formula has it.
         measured: The seconds of known machines, with which rounds and turns are charged; None: units.
+        chooses_timeout: Whether every round gets a timeout of its own, which its plan finds in ``timeout_units``
+            (:mod:`flexray.algorithms.timeouts`).
     """
 
     names: tuple[str, ...]
@@ -51,6 +60,12 @@ class System:
     least_utilization: float = 0.0
     waits_for_overrun: bool = True
     measured: Measured | None = None
+    chooses_timeout: bool = False
+
+    @cached_property
+    def thawed(self) -> tuple[bool, ...]:
+        """Whether each participant is not frozen."""
+        return tuple(map(operator.not_, self.frozen))
 
 
 @dataclass(frozen=True)
@@ -92,6 +107,7 @@ class Plan:
             computing lasts until the slowest has.
         server_units: VAFL: how long the server is busy with the turn, once the message is there and the turns before
             are answered.
+        timeout_units: The timeout that was chosen for the round; None: that of the run, or none.
     """
 
     tau: tuple[int, ...]
@@ -103,6 +119,7 @@ class Plan:
     utilization: tuple[float, ...] | None = None
     pace: RealPace = "fixed"
     server_units: float = 0.0
+    timeout_units: float | None = None
 
     def end(self, start: Stopwatch) -> Stopwatch:
         """Return the time at its end, if it starts then (VAFL: when the party's message is at the server)."""
@@ -121,6 +138,8 @@ class Algorithm:
     """Whether parties take turns, each at its own pace; else all participants share global rounds."""
     private_labels: ClassVar[bool] = False
     """Whether labels must stay with one participant, which sends gradients: ``labels_at=all`` is refused."""
+    has_timeout: ClassVar[bool] = True
+    """Whether local iterations depend on a timeout: ``timeout=auto`` is refused without."""
     error_feedback: ClassVar[bool] = False
     """Whether compression must send differences: ``network.error_feedback=false`` is refused."""
 
@@ -137,7 +156,7 @@ class Algorithm:
     def computes(self, now: Moment) -> tuple[bool, ...]:
         """Return whether each participant takes local iterations: neither frozen nor absent."""
         if not now.absent:
-            return tuple(map(operator.not_, self.system.frozen))
+            return self.system.thawed
         return tuple(not frozen and k not in now.absent for k, frozen in enumerate(self.system.frozen))
 
     def for_system(self, system: System) -> Self:
@@ -154,6 +173,11 @@ class RoundAlgorithm(Algorithm, ABC):
     """
 
     takes_turns = False
+    steady: ClassVar[bool] = False
+    """Whether plans with equal speeds, links and absences last as long and reach as far: then ``timeout=auto`` compares
+    timeouts once for them. It holds for the class that says so, and not for those below it."""
+    last_choice: tuple[Hashable, float] | None = None
+    """The timeout that was chosen last, and what for; not saved, as the same is chosen again."""
     needs_reports: bool = False
     """Whether :meth:`plan` reads the reports of the round before (the driver then cannot submit ahead)."""
 
@@ -169,12 +193,24 @@ class RoundAlgorithm(Algorithm, ABC):
         """
         return ()
 
+    def phase(self, index: int) -> Phase:
+        """Return what parties do in a round (0-based), the same each time."""
+        return "joint"
+
     def preparation(self, now: Moment) -> Plan | None:
         """Return the plan of a dummy round, which takes time before the first one and changes nothing, or None.
 
         With ``clock=wall`` it is really taken, and its reports are those of the first round's :class:`Moment`.
         """
         return None
+
+    def reach(self, plan: Plan) -> float:
+        """Return how far a round moves, in A: the mean of eta_k W_k / A_k, with W_k the sum of the optimizer's weights.
+
+        The mean is over those that take local iterations.
+        """
+        each = zip(plan.tau, plan.lr, self.system.optimizers, self.system.base_rates, strict=True)
+        return statistics.fmean([lr * sum(o.weights(t, lr)) / a for t, lr, o, a in each if t] or [1.0])
 
     def iterations_by_timeout(self, now: Moment, timeout_units: float | None = None) -> tuple[int, ...]:
         """Return tau of every participant within a timeout, by default the run's; 0 for those that do not compute.
@@ -231,18 +267,22 @@ class RoundAlgorithm(Algorithm, ABC):
         takes longer than the timeout, it is waited for.
         """
         comm, times = self.comm_units(now), self.unit_times(now)
-        if idle := {k for k, computes in enumerate(self.computes(now)) if not computes}:
-            tau = tuple(0 if k in idle else t for k, t in enumerate(tau))
-        tau = tuple(tau)
+        tau = only(tau, self.computes(now))
         if now.absent and not any(tau):
             computing_units = self.system.timeout_units
         return Plan(tau, tuple(lr or self.system.lr), computing_units + comm, comm, times, pace=pace)
+
+
+def only(tau: Sequence[int], computes: Sequence[bool]) -> tuple[int, ...]:
+    """Return local iterations with 0 for those that do not compute."""
+    return tuple(tau) if all(computes) else tuple(t if own else 0 for t, own in zip(tau, computes, strict=True))
 
 
 class EventAlgorithm(Algorithm, ABC):
     """An algorithm in which parties take turns, each at its own pace."""
 
     takes_turns = True
+    has_timeout = False
     max_ahead: int | None = None
     """How many turns a party may be ahead of the slowest one before it waits; None: it never waits.
 

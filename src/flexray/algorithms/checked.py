@@ -7,9 +7,11 @@ import operator
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, get_args
 
-from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RealPace, RoundAlgorithm
+from flexray.algorithms import timeouts
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RealPace, RoundAlgorithm, only
 from flexray.core.errors import ConfigError, blame
 
 FINITE = sys.float_info.max
@@ -21,9 +23,45 @@ def plan_round(algorithm: RoundAlgorithm, now: Moment) -> Plan:
     """Return the plan of the round that starts now."""
     phase = f"round {now.round + 1}"
     _connect(algorithm, now)
+    chosen = _choose_timeout(algorithm, now, phase)
+    plan = _planned(algorithm, now, phase)
+    return plan if chosen is None else replace(plan, timeout_units=chosen)
+
+
+def _planned(algorithm: RoundAlgorithm, now: Moment, phase: str) -> Plan:
     with blame("algo", phase):
         plan = algorithm.plan(now)
     return _lasting(checked(plan, now, phase, algorithm.computes(now)), algorithm, now)
+
+
+def _choose_timeout(algorithm: RoundAlgorithm, now: Moment, phase: str) -> float | None:
+    """Give an algorithm the timeout that suits the moment, if it is to have one of its own in every round.
+
+    Where nobody computes, it is that of a round with everybody.
+    """
+    system = algorithm.system
+    if not system.chooses_timeout:
+        return None
+    if not any(algorithm.computes(now)):
+        now = replace(now, absent=frozenset())
+    key = (now.utilization, now.absent, system.party_comm_units, system.base_units)
+    if algorithm.last_choice is None or algorithm.last_choice[0] != key or not vars(type(algorithm)).get("steady"):
+        algorithm.last_choice = (key, _best_timeout(algorithm, now, phase))
+    algorithm.system = replace(system, timeout_units=algorithm.last_choice[1])
+    return algorithm.system.timeout_units
+
+
+def _best_timeout(algorithm: RoundAlgorithm, now: Moment, phase: str) -> float:
+    """Compare plans of copies: the algorithm itself remembers nothing of those that are not carried out."""
+
+    def attempt(timeout_units: float) -> tuple[float, float]:
+        trial = algorithm.for_system(replace(algorithm.system, timeout_units=timeout_units))
+        plan = _planned(trial, now, phase)
+        return plan.duration_units, trial.reach(plan)
+
+    each = zip(algorithm.unit_times(now), algorithm.computes(now), strict=True)
+    chosen = timeouts.choose({units for units, computes in each if computes}, attempt)
+    return algorithm.system.timeout_units if chosen is None else chosen
 
 
 def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> Plan:
@@ -49,6 +87,7 @@ def plan_dummy(algorithm: RoundAlgorithm, now: Moment) -> Plan | None:
     """Return the plan of the dummy round, from which nobody is absent, or None if the algorithm asks for none."""
     now, phase = replace(now, absent=frozenset()), "its dummy round"
     _connect(algorithm, now)
+    _choose_timeout(algorithm, now, phase)
     with blame("algo", phase):
         plan = algorithm.preparation(now)
     if plan is None:
@@ -73,7 +112,7 @@ def _lasting(plan: Plan, algorithm: RoundAlgorithm, now: Moment) -> Plan:
         waits = algorithm.system.waits_for_overrun
         seconds = measured.round_seconds(plan.tau, _shares(now), least, now.absent, waits, plan.pace == "fill")
         return replace(plan, duration_units=seconds + plan.comm_units)
-    longest = max((t * unit for t, unit in zip(plan.tau, plan.unit_times, strict=True) if t), default=0.0)
+    longest = max(compress(map(operator.mul, plan.tau, plan.unit_times), plan.tau), default=0.0)
     if not algorithm.system.waits_for_overrun or longest <= (plan.duration_units - plan.comm_units) * (1 + ROUNDING):
         return plan
     return replace(plan, duration_units=longest + plan.comm_units)
@@ -122,16 +161,16 @@ def checked(plan: Any, now: Moment, phase: str, computes: Sequence[bool]) -> Pla
             raise ConfigError(f"pace {_short(plan.pace)}, expected one of: {', '.join(get_args(RealPace))}")
     except ConfigError as error:
         raise ConfigError(f"algo failed in {phase}: its plan has {error}") from error
-    tau = tuple(t if computing else 0 for t, computing in zip(tau, computes, strict=True))
-    return Plan(tau, lr, duration, comm, times, end, used, plan.pace, server)
+    return Plan(only(tau, computes), lr, duration, comm, times, end, used, plan.pace, server)
 
 
 def _numbers(name: str, given: Any, count: int, kind: type, words: str, most: float = FINITE) -> tuple[Any, ...]:
     """Return ``count`` numbers from 0 to ``most``; one that ``kind`` changes, such as 1.5, "1" or NaN, is none."""
     try:
+        plain = given if type(given) is tuple and set(map(type, given)) == {kind} else None  # quickest, and usual
         given = list(given)
-        found = tuple(map(kind, given))
-        is_number = list(found) == given and not any(map(math.isnan, found))
+        found = tuple(map(kind, given)) if plain is None else plain
+        is_number = (found is plain or list(found) == given) and not math.isnan(sum(found))
         if is_number and len(found) == count and min(found) >= 0 and max(found) <= most:
             return found
     except (TypeError, ValueError, OverflowError):

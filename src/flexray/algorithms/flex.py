@@ -18,6 +18,8 @@ from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 class FlexVFL(RoundAlgorithm):
     """Every participant runs as many local iterations as fit the timeout."""
 
+    steady = True
+
     @override
     def plan(self, now: Moment) -> Plan:
         return self.make_plan(now, self.iterations_by_timeout(now), self.system.timeout_units, pace="fill")

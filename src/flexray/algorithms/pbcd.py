@@ -13,6 +13,8 @@ from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 class PBCD(RoundAlgorithm):
     """Every participant takes exactly one local iteration per round."""
 
+    has_timeout = False
+
     @override
     def plan(self, now: Moment) -> Plan:
         return self.wait_for_all(now, 1)

@@ -6,11 +6,12 @@ It does not matter what decided them then: an algorithm on virtual speeds, or re
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from typing_extensions import override
 
-from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RoundAlgorithm, System
+from flexray.algorithms.base import EventAlgorithm, Moment, Phase, Plan, RoundAlgorithm, System
 from flexray.core.errors import ConfigError
 
 
@@ -53,11 +54,18 @@ class ReplayRounds(RoundAlgorithm):
     Args:
         system: The participants.
         recorded: The rounds, in order.
+        phase: What parties do in a round.
     """
 
-    def __init__(self, system: System, recorded: tuple[Recorded, ...]) -> None:
+    def __init__(
+        self, system: System, recorded: tuple[Recorded, ...], phase: Callable[[int], Phase] = lambda index: "joint"
+    ) -> None:
         super().__init__(system)
-        self._recorded = recorded
+        self._recorded, self._phase = recorded, phase
+
+    @override
+    def phase(self, index: int) -> Phase:
+        return self._phase(index)
 
     @override
     def plan(self, now: Moment) -> Plan:
@@ -108,7 +116,7 @@ def replayed(algorithm: RoundAlgorithm | EventAlgorithm, recorded: tuple[Recorde
     """Return what repeats the rounds, or turns, that a run of ``algorithm`` recorded."""
     if isinstance(algorithm, EventAlgorithm):
         return ReplayTurns(algorithm.system, recorded, algorithm.max_ahead)
-    return ReplayRounds(algorithm.system, recorded)
+    return ReplayRounds(algorithm.system, recorded, algorithm.phase)
 
 
 def _never(system: System) -> Plan:

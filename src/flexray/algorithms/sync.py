@@ -18,6 +18,8 @@ from flexray.core.checks import whole
 class SyncMinVFL(RoundAlgorithm):
     """All take as many local iterations as the slowest can within the timeout."""
 
+    steady = True
+
     @override
     def plan(self, now: Moment) -> Plan:
         tau = min((t for t in self.iterations_by_timeout(now) if t > 0), default=0)
@@ -26,6 +28,8 @@ class SyncMinVFL(RoundAlgorithm):
 
 class SyncMaxVFL(RoundAlgorithm):
     """All take as many local iterations as the fastest can within the timeout, however long it takes."""
+
+    steady = True
 
     @override
     def plan(self, now: Moment) -> Plan:
@@ -39,6 +43,8 @@ class SyncVFL(RoundAlgorithm):
         system: The participants.
         local_iterations: Q, local iterations of every participant in every round.
     """
+
+    has_timeout = False
 
     def __init__(self, system: System, local_iterations: int = 5) -> None:
         super().__init__(system)

@@ -6,7 +6,7 @@ import html
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -127,18 +127,24 @@ class Run:
         Raises:
             UserError: The run has not ended, or its folder may not set what the models need.
         """
-        from flexray.predict import Predictor
+        from flexray.run.predictor import Predictor
 
         with self._saved_job() as job:
             return Predictor(job, self.folder / MODEL_FOLDER).models()
 
-    def predict(self, data: Any = None, split: Literal["train", "val", "test", "all"] | None = None) -> pd.DataFrame:
+    def predict(
+        self,
+        data: Any = None,
+        split: Literal["train", "val", "test", "all"] | None = None,
+        without: str | Sequence[str] = (),
+    ) -> pd.DataFrame:
         """Return what ``python -m flexray.predict`` writes.
 
         Args:
             data: New samples for ``dataset.path``: a path, a DataFrame, or arrays by name; for a run that has
                 ``dataset.files``, a mapping from parties to paths or DataFrames. None: the run's own data.
             split: Samples to predict; None: the test split or, of a new table, all.
+            without: Parties that take no part; what stands in for their embeddings is the run's ``missing.stand_in``.
 
         Returns:
             A row per sample: ``id``, ``prediction``, ``label`` and, of classes, ``p0``, ``p1``, ...
@@ -157,7 +163,7 @@ class Run:
             tempfile.TemporaryDirectory(prefix="flexray-") as home,
             self._saved_job(_new_data(data, Path(home))) as job,
         ):
-            found = predictions(job, self.folder, split)
+            found = predictions(job, self.folder, split, [without] if isinstance(without, str) else without)
             return pd.DataFrame(list(found.rows), columns=found.columns)
 
     def time_to(self, target: float, metric: str | None = None) -> float | None:

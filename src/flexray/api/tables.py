@@ -17,7 +17,7 @@ from flexray.core.runfolder import EVALS_FILE, ROUNDS_FILE, TIMELINE_FILE, read_
 from flexray.run.watch.timeline import SCALES
 
 PER_ROUND = ("train_loss", "sent_bytes")
-TIMES = ("sim_time", "duration", "waited")
+TIMES = ("sim_time", "duration", "waited", "timeout")
 BY_PARTICIPANT = {"tau": "local_iterations", "lr": "lr", "utilization": "utilization", "staleness": "staleness"}
 
 

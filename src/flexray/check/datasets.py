@@ -21,7 +21,7 @@ from flexray.core.errors import DataError
 from flexray.data.base import SPLITS, Dataset, Features, IdArray, Outline, SavedModel, Split
 from flexray.data.checks import check_features
 from flexray.data.outlines import check_classes, check_outline, load_labels
-from flexray.engine.parties.party import check_sizes
+from flexray.engine.parties.probe import check_sizes
 
 REPEATS = "reads the same numbers again"
 MOST = 64

@@ -70,14 +70,15 @@ def _hosts(
     if node["cpus_per_party"] is not None:
         cpus = resolve("cluster.cpus_per_party", node["cpus_per_party"], parties, not_negative)
     gpus = resolve("cluster.gpus_per_party", node["gpus_per_party"], parties, not_negative)
+    usual, usual_labels = _resources(node, {}), _labels("cluster.labels", node["labels"])
     hosts = []
     for group in groups:
         resources: dict[str, float] = {}
         for k in group:
-            for name, amount in _resources(node, overrides.get(k, {})).items():
+            for name, amount in (_resources(node, overrides[k]) if k in overrides else usual).items():
                 resources[name] = resources.get(name, 0.0) + amount
         share = None if cpus is None else sum(cpus[k] for k in group)
-        labels = _labels_of_group(node, names, group, overrides)
+        labels = _labels_of_group(usual_labels, names, group, overrides)
         hosts.append(HostSpec(host_name(dataset, group, names), share, sum(gpus[k] for k in group), resources, labels))
     own = overrides.get(len(parties), {})
     server_gpus = not_negative("cluster.gpus_server", node["gpus_server"])
@@ -89,13 +90,13 @@ def _hosts(
 
 
 def _labels_of_group(
-    node: Mapping[str, Any], names: Sequence[str], group: Sequence[int], overrides: Mapping[int, Mapping[str, Any]]
+    usual: Mapping[str, str], names: Sequence[str], group: Sequence[int], overrides: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, str]:
     """Return the labels that the node of a process with these parties must have."""
     result: dict[str, str] = {}
     for k in group:
-        own = _labels(f"parties.{names[k]}.labels", overrides.get(k, {}).get("labels"))
-        for key, value in (_labels("cluster.labels", node["labels"]) | own).items():
+        own = _labels(f"parties.{names[k]}.labels", overrides[k].get("labels")) if k in overrides else {}
+        for key, value in {**usual, **own}.items():
             if result.setdefault(key, value) != value:
                 raise ConfigError(
                     f"parties.{names[k]}.labels.{key}: '{value}', but a party of the same process asks for"

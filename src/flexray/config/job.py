@@ -18,11 +18,13 @@ from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.links import build_absences, check_algorithm, labels_at, wires
 from flexray.config.measured import with_measured
+from flexray.config.missing import check_combined, stands_in, with_missing
 from flexray.config.network import build_network, round_trips
 from flexray.config.participants import build_participants, own_keys_of
 from flexray.config.recording import Recording, chosen_recording
 from flexray.config.schedule import Safety
 from flexray.config.speeds import build_speeds
+from flexray.config.timeouts import AUTO, check_auto
 from flexray.core.absence import Absences
 from flexray.core.checks import one_of, positive, shown, whole, yes_or_no
 from flexray.core.costs import Costs
@@ -89,6 +91,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     names = (*outline.parties, SERVER)
     own = own_keys_of(config, names)
     seed, wall = whole("seed", config["seed"], low=0, high=2**63 - 1), schedule.build_wall(config)
+    outline = with_missing(config, outline, seed, is_new=saved is not None and saved.has_new_data)
     cluster = build_cluster(config, dataset, names, own)
     computes = build_computes(config, cluster, len(outline.parties))
     participants = build_participants(config, names, own, computes, base_dir)
@@ -102,7 +105,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         parties=participants[:-1],
         algorithm=algorithm,
         speeds=speeds,
-        decays=tuple(schedule.build_decay(config, own.get(k, {}), name) for k, name in enumerate(names)),
+        decays=schedule.build_decays(config, names, own),
         limits=schedule.build_limits(config, recording),
         target=schedule.build_target(config, outline),
         evaluations=schedule.build_evaluations(config),
@@ -112,6 +115,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         absences=absences,
     )
     check_limits(experiment)
+    check_combined(experiment)
     return Job(
         algo=algo,
         dataset=dataset,
@@ -182,6 +186,7 @@ def _shared(
         predicts=saved is not None,
         stack=cast(Stacking, stack),
         learns=config["learn"],
+        stands_in=stands_in(config),
     )
 
 
@@ -202,6 +207,7 @@ def _system(
         least_utilization=speeds.least_utilization,
         waits_for_overrun=one_of("speeds.overrun", config["speeds"]["overrun"], OVERRUN) == "wait" and not wall,
         measured=measured,
+        chooses_timeout=config["timeout"] == AUTO and config["speeds"]["kind"] != "replay",
     )
     rates = one_of("rates", config["rates"], ("fixed", "static"))
     one_of("adaptive.first", config["adaptive"]["first"], FIRST)
@@ -214,6 +220,7 @@ def _algorithm(
     """Return the chosen algorithm, or what repeats the rounds that a run of it recorded."""
     algorithm: RoundAlgorithm | EventAlgorithm = make("algo", config["algo"], (RoundAlgorithm, EventAlgorithm), system)
     check_algorithm(config, algorithm)
+    check_auto(config, algorithm)
     schedule.check_turns(algorithm, config["clock"]["kind"] == schedule.WALL)
     if recording is None:
         return algorithm

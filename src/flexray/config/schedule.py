@@ -33,6 +33,12 @@ MAX_NAME = 1024
 Config = Mapping[str, Any]
 
 
+def build_decays(config: Config, names: Sequence[str], own: Mapping[int, Config]) -> tuple[LearningRateDecay, ...]:
+    """Return everybody's decay; ``own`` has keys of single participants, by place."""
+    usual = build_decay(config, {}, "")
+    return tuple(build_decay(config, own[k], name) if k in own else usual for k, name in enumerate(names))
+
+
 def build_decay(config: Config, own: Config, name: str) -> LearningRateDecay:
     """Return a participant's decay: its own keys over those of all; none with ``speeds=replay``."""
     given = own.get("lr_decay") or {}

@@ -68,6 +68,19 @@ class AbsenceConfig:
 
 
 @dataclass
+class MissingConfig:
+    """Samples that parties do not have, and what stands in for their embeddings.
+
+    ``fraction``: the part of its training samples that a party goes without; one number, or one per party.
+    ``test_fraction``: that of validation and test samples; null: as ``fraction``.
+    """
+
+    fraction: Any = 0.0
+    test_fraction: Any = None
+    stand_in: str = "zeros"
+
+
+@dataclass
 class CostsConfig:
     """What a run costs, if anything is given: one number, or one per participant.
 
@@ -188,6 +201,7 @@ class RunConfig:
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     absence: AbsenceConfig = field(default_factory=AbsenceConfig)
+    missing: MissingConfig = field(default_factory=MissingConfig)
     costs: CostsConfig = field(default_factory=CostsConfig)
     adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
     lr_decay: DecayConfig = field(default_factory=DecayConfig)
@@ -195,7 +209,7 @@ class RunConfig:
     epochs: float | None = None
     max_time: float | None = None
     seed: int = 0
-    timeout: float | None = None
+    timeout: Any = None
     lr: Any = 0.01
     smoothness: Any = None
     rates: str = "fixed"
@@ -261,12 +275,15 @@ def shipped_classes(group: str) -> dict[str, str]:
 def settle(node: DictConfig) -> None:
     """Replace every ``${by_algo:...}`` by its number, so that a recorded configuration shows it.
 
-    Other interpolations stay: they show which keys go together.
+    Other interpolations stay: they show which keys go together. A whole number of the key ``timeout``, which takes a
+    word, too, becomes a float, as other times are.
     """
     raw: Any = OmegaConf.to_container(node, resolve=False)
     for key, value in raw.items():
         if isinstance(value, str) and value.startswith("${by_algo:"):
             node[key] = node[key]
+        elif key == "timeout" and type(value) is int:
+            node[key] = float(value)
         elif isinstance(value, dict):
             settle(node[key])
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from flexray.config.by_participant import optional, participant, resolve
 from flexray.config.measured import MEASURED
+from flexray.config.timeouts import fixed_timeout
 from flexray.core.checks import fraction, one_of, positive, shown
 from flexray.core.errors import ConfigError, near_match
 from flexray.core.seeds import generator
@@ -57,7 +58,7 @@ def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str], 
     node, num_parties = config["speeds"], len(names) - 1
     kind = node["kind"]
     own_timeout, base, utilization = _choice(kind, dataset, num_parties)
-    timeout = optional("timeout", config["timeout"], positive) or own_timeout
+    timeout = fixed_timeout(config["timeout"]) or own_timeout
     if node["iterations"] is not None and node["unit_time"] is not None:
         raise ConfigError("speeds.unit_time: given together with speeds.iterations; expected one of them")
     if node["iterations"] is not None:

@@ -127,7 +127,7 @@ class Measured:
         """Let turns take longer until no process and no machine is asked for more than it has."""
         answer_s, parties = self.turn_s[-1], range(len(link_s))
         turns = [(self.turn_s[k] + answer_s) / share[k] for k in parties]
-        process = [next(p for p, own in enumerate(self._by_process) if k in own) for k in parties]
+        process = {k: p for p, own in enumerate(self._by_process) for k in own}
         found = [1.0] * len(link_s)
         for _ in range(STEPS):
             rates = [1 / max(turns[k] * found[k] + link_s[k], TINY_S) for k in parties]

@@ -183,6 +183,7 @@ class RoundRecord:
         server_units: VAFL: how long the server's step took, at the end of the turn.
         waited_units: VAFL: how long the party waited for slower ones, between its turn before and this one.
         party_comm_units: How long each party's messages took; None where a round's are not timed one by one.
+        timeout_units: The timeout that was chosen for the round; None where it is that of the run.
     """
 
     round: int
@@ -204,6 +205,7 @@ class RoundRecord:
     server_units: float = 0.0
     waited_units: float = 0.0
     party_comm_units: tuple[float, ...] | None = None
+    timeout_units: float | None = None
 
     @property
     def present(self) -> tuple[int, ...]:

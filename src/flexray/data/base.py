@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -27,6 +27,9 @@ Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 Array = npt.NDArray[Any]
 IdArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+Presence = Mapping[Split, BoolArray]
+"""Whether each sample of a split is at each party [n, k]."""
 Fitted = dict[str, Array]
 """Statistics of a party's training rows by which features are scaled: ``mean`` and ``deviation``."""
 
@@ -40,12 +43,17 @@ class Outline:
         sizes: Number of samples of each split; ``val`` may be 0.
         task: Loss and metrics.
         source: Where the samples come from: the user's ``files``, an installed ``package`` or ``synthetic``.
+        columns: Party -> names of its features, where these were dealt out and not listed by the user.
+        present: The samples of every split that each party has; None: all have all. What features say of a sample that
+            their party does not have is never read.
     """
 
     parties: tuple[str, ...]
     sizes: Mapping[Split, int]
     task: Task
     source: Literal["files", "package", "synthetic"]
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    present: Presence | None = field(default=None, compare=False, repr=False)
 
 
 class Features(Protocol):
@@ -77,11 +85,13 @@ class SavedModel:
         num_outputs: Number of classes, or 1; None: not known.
         classes: Names of the classes, by number; empty where they are numbers.
         has_new_data: The samples are other than those of its run and need not be split like them.
+        columns: Party -> names of its features, where these were dealt out.
     """
 
     num_outputs: int | None = None
     classes: tuple[str, ...] = ()
     has_new_data: bool = False
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Dataset(ABC):
@@ -180,6 +190,17 @@ class ArrayFeatures:
     def sample_shape(self) -> tuple[int, ...]:
         """Shape of one sample."""
         return tuple(self._array.shape[1:])
+
+    @property
+    def whole(self) -> Array | None:
+        """The array, if samples are its rows as they are; else None."""
+        in_memory = self._rows is None and not isinstance(self._array, np.memmap)
+        return self._array if in_memory and self._scaling is None else None
+
+    def move_to(self, array: Array) -> None:
+        """Hold the features in ``array`` from now on."""
+        array[...] = self._array
+        self._array = array
 
     def __len__(self) -> int:
         return len(self._array) if self._rows is None else len(self._rows)

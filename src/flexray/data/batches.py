@@ -8,6 +8,8 @@ from dataclasses import (
 )  # not annotations from __future__: as strings, those of a named tuple cannot be resolved
 from typing import NamedTuple
 
+import numpy as np
+
 from flexray.core.errors import ConfigError
 from flexray.core.seeds import generator
 from flexray.data.base import IdArray
@@ -77,3 +79,11 @@ class BatchStream:
         start = place * self.size
         last = place == self.per_epoch - 1 and not self.drop_last
         return Batch(self._order[start : None if last else start + self.size], epoch)
+
+
+def chunks(ids_n: IdArray, size: int) -> list[IdArray]:
+    """Cut ``ids_n`` into pieces of ``size``; a last piece of one sample joins the one before."""
+    cuts = list(range(size, len(ids_n), size))
+    if cuts and len(ids_n) - cuts[-1] == 1:
+        cuts.pop()
+    return np.split(ids_n, cuts)

@@ -1,6 +1,7 @@
 """A folder of NumPy arrays, one per party and split.
 
     FOLDER/train/video.npy  audio.npy  labels.npy  [ids.npy]
+                video_ids.npy  of a party that has other samples, or another order, than ids.npy (dataset.alignment)
     FOLDER/test/ the same;  FOLDER/val/ the same, if there is a validation split of its own
 
 Shapes: n = samples of a split.
@@ -19,6 +20,7 @@ import numpy.typing as npt
 import torch
 
 from flexray.core.errors import ConfigError, DataError, near_match
+from flexray.data.alignment import Aligned, Alignment, align_lists, check_alignment, presence
 from flexray.data.base import SPLITS, Array, ArrayFeatures, Features, Fitted, FittedDataset, IdArray, Outline, Split
 from flexray.data.checks import (
     check_features,
@@ -49,6 +51,8 @@ class Bundle(FittedDataset):
         val_fraction: Part of the training rows that becomes the validation split, where there is no ``val`` folder.
         split_seed: Draws these rows.
         parties: Which ``NAME.npy`` to use, in this order; by default all, sorted by name.
+        alignment: Where parties have lists of IDs of their own, ``NAME_ids.npy``: ``intersection``, the samples of
+            ``ids.npy`` that all parties have, or ``union``, those that any has. None: rows are aligned.
         scale: ``none``; ``unit`` divides whole numbers by the largest of their type (uint8: 255); ``standard`` gives
             every feature mean 0 and variance 1 over the training rows (a constant one becomes 0).
     """
@@ -60,6 +64,7 @@ class Bundle(FittedDataset):
     split_seed: int = 0
     parties: Sequence[str] | None = None
     scale: str = "none"
+    alignment: Alignment | None = None
 
     def __post_init__(self) -> None:
         check_path("dataset.path", self.path)
@@ -67,6 +72,7 @@ class Bundle(FittedDataset):
             raise ConfigError(f"dataset.path: {LAYOUT}, got none")
         if self.scale not in SCALES:
             raise ConfigError(f"dataset.scale: unknown '{self.scale}'{near_match(str(self.scale), SCALES)}")
+        check_alignment(self.alignment)
         self._root = Path(self.path)
         check_task(self.loss, self.num_outputs)
         check_split(self.val_fraction, self.split_seed)
@@ -79,10 +85,11 @@ class Bundle(FittedDataset):
         """Read names, sizes and task from the headers of the features' files and from the labels."""
         counted, names = self._counted(), self._party_names()
         for name in names:
-            self._check_rows(self._party_arrays(name), name, counted)
+            self._check_rows(self._party_arrays(name), name, self._own_ids(name) or counted)
         self._check_rows(self._given_ids(), "ids", counted)
-        sizes = {split: len(array) if rows is None else len(rows) for split, array, rows in self._cut(counted)}
-        return Outline(names, sizes, self._task(self._given_labels()), "files")
+        samples = self._samples()
+        sizes = {split: len(array) if rows is None else len(rows) for split, array, rows in self._cut(samples)}
+        return Outline(names, sizes, self._task(self._given_labels()), "files", present=presence(self._cut_aligned()))
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
         """Map the arrays of one party, after a pass over them in search of NaN and infinity."""
@@ -90,9 +97,17 @@ class Bundle(FittedDataset):
         arrays = self._party_arrays(name)
         for split, array in arrays.items():
             _scan(array, f"{self._file(split, name)}: party '{name}'")
-        cut = list(self._cut(arrays))
+        cut = list(self._cut_features(arrays, party))
         fitted, scaling = self._scaling(name, next(part for part in cut if part[0] == "train"))
         return {split: ArrayFeatures(array, dtype, rows, fitted, scaling) for split, array, rows in cut}
+
+    def _cut_features(self, arrays: Mapping[Split, Array], party: int) -> Iterator[tuple[Split, Array, IdArray | None]]:
+        """Yield every split with a party's array and the rows of its samples there (None: all; -1: it lacks one)."""
+        if self.alignment is None:
+            yield from self._cut(arrays)
+            return
+        for split, own in self._cut_aligned().items():
+            yield split, arrays[split if split in arrays else "train"], own.rows_nk[:, party]
 
     def _scaling(self, name: str, train: tuple[Split, Array, IdArray | None]) -> tuple[Fitted, Scaling | None]:
         """Return the fitted scaling of a party, if any, and (shift, divisor) of its features."""
@@ -100,6 +115,7 @@ class Bundle(FittedDataset):
         if self.scale == "none":
             return {}, None
         if self.scale == "standard":
+            rows = rows if rows is None else rows[rows >= 0]
             fitted = self._fitted[name] if self._fitted else fit_scaling(array, rows)
             return fitted, (fitted["mean"], fitted["deviation"])
         if array.dtype.kind != "u":
@@ -121,8 +137,9 @@ class Bundle(FittedDataset):
         for split, array in stored.items():
             where = str(self._file(split, "labels"))
             checked[split] = task.check_labels(numbered(np.array(array), task, where), where)
+        checked |= {split: checked[split][own.rows_n] for split, own in self._aligned().items() if split in checked}
         result: dict[Split, LabelArray] = {}
-        for split, _, rows in self._cut(self._counted()):
+        for split, _, rows in self._cut(self._samples()):
             source = split if split in self._stored() else "train"
             if source in checked:
                 result[split] = checked[source] if rows is None else checked[source][rows]
@@ -132,6 +149,7 @@ class Bundle(FittedDataset):
         """Return the IDs of a split's samples: those of ``ids.npy``, or row numbers where there is none."""
         ids: dict[Split, Array] = {s: np.arange(len(array)) for s, array in self._counted().items()}
         ids |= self._given_ids()
+        ids |= {s: ids[s][own.rows_n] for s, own in self._aligned().items()}
         return next(np.array(a if rows is None else a[rows]) for part, a, rows in self._cut(ids) if part == split)
 
     def _task(self, labels: Mapping[Split, Array]) -> Task:
@@ -171,10 +189,49 @@ class Bundle(FittedDataset):
         lacking = any(split not in labels for split in self._stored())
         return {**(self._open_all(self._party_names()[0]) if lacking else {}), **labels}
 
+    def _own_ids(self, name: str) -> dict[Split, Array]:
+        """Map a party's own lists of IDs; of splits without one, that of the labels. Empty if rows are aligned."""
+        if self.alignment is None:
+            return {}
+        common = self._given_ids()
+        for split in self._stored():
+            if split not in common:
+                raise DataError(f"{self._file(split, 'ids')}: no such file; dataset.alignment needs the labels' IDs")
+        return {**common, **self._open_all(f"{name}_ids", is_optional=True)}
+
+    def _aligned(self) -> dict[Split, Aligned]:
+        """Return the samples of every stored split where parties have lists of IDs of their own; else nothing."""
+        if self.alignment is None:
+            return {}
+        own = {name: self._own_ids(name) for name in self._party_names()}
+        found: dict[Split, Aligned] = {}
+        for split, ids in self._given_ids().items():
+            rows = {
+                name: row_of_ids(lists[split].tolist(), f"{self._file(split, name)}: IDs")
+                for name, lists in own.items()
+            }
+            found[split] = align_lists(ids.tolist(), rows, self.alignment, str(self._file(split, "ids")))
+        return found
+
+    def _cut_aligned(self) -> dict[Split, Aligned]:
+        """Return the samples of every split where parties have lists of IDs of their own; else nothing."""
+        aligned = self._aligned()
+        if not aligned:
+            return {}
+        cut = self._cut({split: own.rows_n for split, own in aligned.items()})
+        return {split: aligned[split if split in aligned else "train"].taken(rows) for split, _, rows in cut}
+
+    def _samples(self) -> dict[Split, Array]:
+        """Return arrays with a row per sample of each stored split that is used."""
+        return {**self._counted(), **{split: own.rows_n for split, own in self._aligned().items()}}
+
     def _party_names(self) -> tuple[str, ...]:
         """Return the parties' names; every split must have a file of each."""
         files = {split: (self._root / split).glob("[!.]*.npy") for split in self._stored()}
         found = {split: {file.stem for file in part} - {"labels", "ids"} for split, part in files.items()}
+        if self.alignment:
+            lists = {f"{name}_ids" for part in found.values() for name in part}
+            found = {split: part - lists for split, part in found.items()}
         known = sorted(set().union(*found.values()))
         names = known if self.parties is None else list(self.parties)
         if not known:

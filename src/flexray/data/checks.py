@@ -73,7 +73,7 @@ def name_list(key: str, names: Sequence[str]) -> list[str]:
     return plain
 
 
-def plain_mapping(key: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+def plain_mapping(key: str, given: Any) -> dict[str, Any]:
     """Return a mapping from party names as a plain dictionary, empty for None."""
     if given is not None and not isinstance(given, Mapping):
         raise ConfigError(f"{key}: expected a mapping from party names, got {shown(given)}")

@@ -6,14 +6,14 @@ Shapes: n = samples of a split.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from flexray.core.errors import DataError
-from flexray.data.base import SPLITS, Array, Dataset, Outline, Split
+from flexray.data.base import SPLITS, Array, Dataset, Outline, Presence, Split
 from flexray.data.checks import check_party_name, check_task, name_list
 from flexray.data.rows import listed
 from flexray.tasks import LabelArray
@@ -37,7 +37,28 @@ def check_outline(outline: Outline, dataset: Dataset, predicts: bool) -> Outline
     for split in SPLITS:
         if not sizes[split] and not (split == "val" or (split == "test" and predicts)):
             raise DataError(f"{where}: its outline has 0 {split} samples; expected at least 1")
+    _check_present(outline.present, sizes, names, where)
+    if outline.present is not None and not predicts:
+        check_everybody_trains(outline.present, names)
     return replace(outline, parties=tuple(names), sizes=sizes)
+
+
+def _check_present(present: Any, sizes: Mapping[Split, int], parties: Sequence[str], where: str) -> None:
+    """Refuse anything but truth values [samples, parties] of every split."""
+    if present is None:
+        return
+    for split in SPLITS:
+        given = np.asarray(present.get(split, ()) if isinstance(present, Mapping) else ())
+        if given.shape != (sizes[split], len(parties)) or given.dtype != np.bool_:
+            expected = f"truth values of shape ({sizes[split]}, {len(parties)})"
+            raise DataError(f"{where}: present: {split}: expected {expected}, got {given.dtype} of {given.shape}")
+
+
+def check_everybody_trains(present: Presence, parties: Sequence[str]) -> None:
+    """Refuse a party that has no training sample."""
+    for k, name in enumerate(parties):
+        if not present["train"][:, k].any():
+            raise DataError(f"party '{name}': has none of the {len(present['train'])} training samples; expected some")
 
 
 def _sizes(given: Any, where: str) -> dict[Split, int]:
@@ -81,6 +102,24 @@ def check_classes(labels_n: Array, dataset: Dataset, outline: Outline) -> None:
         told = listed([*map(str, lacking[:4])], 3)
         classes = f"class {told} has" if len(lacking) == 1 else f"classes {told} have"
         log.warning("%s: labels are numbers from 0; %s no training samples", where, classes)
+
+
+def without(outline: Outline, parties: Collection[int]) -> Outline:
+    """Return the outline as if these parties (0-based) had no sample at all."""
+    count = len(outline.parties)
+    present = outline.present or {split: np.ones((size, count), np.bool_) for split, size in outline.sizes.items()}
+    stays_k = np.array([k not in parties for k in range(count)])
+    return replace(outline, present={split: has_nk & stays_k for split, has_nk in present.items()})
+
+
+def samples_by_party(outline: Outline) -> dict[str, dict[str, dict[str, int]]]:
+    """Return how many samples of every split each party has, and how many it lacks; nothing if all have all."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for split, has_nk in (outline.present or {}).items():
+        for k, name in enumerate(outline.parties if len(has_nk) else ()):
+            has = int(has_nk[:, k].sum())
+            found.setdefault(name, {})[split] = {"has": has, "missing": len(has_nk) - has}
+    return found
 
 
 def _where(dataset: Dataset) -> str:

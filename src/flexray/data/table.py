@@ -8,28 +8,25 @@ Shapes: n = rows of a file or samples of a split, f = features of a party.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from typing_extensions import override
 
 from flexray.core.checks import yes_or_no
-from flexray.core.errors import ConfigError, DataError, near_match
-from flexray.data.base import ArrayFeatures, Features, Fitted, FittedDataset, IdArray, Outline, Split
-from flexray.data.checks import (
-    check_party_name,
-    check_path,
-    check_split,
-    check_task,
-    check_test_split,
-    name_list,
-    plain_mapping,
-)
+from flexray.core.errors import ConfigError, near_match
+from flexray.data.alignment import Aligned, Alignment, align_lists, check_alignment, presence
+from flexray.data.base import ArrayFeatures, Features, Fitted, FittedDataset, IdArray, Outline, SavedModel, Split
+from flexray.data.checks import check_path, check_split, check_task, check_test_split
 from flexray.data.columns import header, is_numeric, numbers, read
+from flexray.data.cuts import Deal
+from flexray.data.holdings import Holdings, Parties
 from flexray.data.rows import (
     align,
     check_class_count,
@@ -54,10 +51,13 @@ class Table(FittedDataset):
     Args:
         path: One CSV or Parquet file.
         label: Name of the label column; required.
-        parties: Party -> its columns. With ``files``, parties left out get all columns but ID and label.
+        parties: Party -> its columns. With ``files``, parties left out get all columns but ID and label. With another
+            ``cut``, names of the parties, or their number.
         files: Party -> its own CSV or Parquet file.
         labels_file: With ``files``: the file with the label column, unless exactly one party's file has it.
-        id: Name of the ID column; required with ``files``, all of which must have the same IDs.
+        id: Name of the ID column; required with ``files``.
+        alignment: With ``files`` whose IDs differ: ``intersection``, the samples that all parties have, or ``union``,
+            those that any has. None: all files must have the same IDs.
         loss: ``cross_entropy``, ``l1`` or ``mse``.
         num_outputs: Number of classes, 0 .. num_outputs-1; by default as many as there are labels.
         test_fraction: Part of the rows that is the test split.
@@ -65,6 +65,12 @@ class Table(FittedDataset):
         split_seed: Draws the splits.
         shared_columns: Allow that a column is given to more than one party.
         standardize: Scale each column to mean 0 and variance 1 over the training rows; a constant column becomes 0.
+        cut: How the columns of ``path`` go to parties: ``columns``: as ``parties`` lists them; ``equal`` parts in
+            order; by ``importance`` or ``correlation``, see :mod:`flexray.data.cuts`.
+        alpha: For ``importance``: the smaller, the less equal the parties' shares.
+        beta: For ``correlation``: from 0, columns that correlate are together, to 1, they are apart.
+        cut_seed: Draws the cut.
+        columns: The columns that are cut; None: all but label and ID.
 
     Raises:
         ConfigError: An argument is missing, unknown or contradicts another.
@@ -72,10 +78,11 @@ class Table(FittedDataset):
 
     path: str | Path | None = None
     label: str = ""
-    parties: Mapping[str, Sequence[str]] | None = None
+    parties: Parties = None
     files: Mapping[str, str | Path] | None = None
     labels_file: str | Path | None = None
     id: str | None = None
+    alignment: Alignment | None = None
     loss: Loss = "cross_entropy"
     num_outputs: int | None = None
     test_fraction: float = 0.2
@@ -83,6 +90,11 @@ class Table(FittedDataset):
     split_seed: int = 0
     shared_columns: bool = False
     standardize: bool = True
+    cut: str = "columns"
+    alpha: float = 1.0
+    beta: float = 0.5
+    cut_seed: int = 0
+    columns: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for key in ("path", "labels_file"):
@@ -95,44 +107,61 @@ class Table(FittedDataset):
         if not self.label:
             raise ConfigError("dataset.label: expected the name of the label column, got none")
         self.label, self.id = str(self.label), None if self.id is None else str(self.id)
-        self._listed = self._check_parties(plain_mapping("dataset.parties", self.parties))
-        self._paths = self._check_files(plain_mapping("dataset.files", self.files))
-        self.parties, self.files = self._listed or None, self._paths if self.files else None
-        self._refuse_shared(self._listed)
+        self._held = Holdings(
+            self.path, self.parties, self.files, self.labels_file, self.label, self.id, self.shared_columns,
+            Deal(self.cut, self.alpha, self.beta, self.cut_seed), self.columns,
+        )  # fmt: skip
+        self._paths, self.files = self._held.paths, self._held.files
+        self.parties = (self._held.listed or None) if self.cut == "columns" else list(self._paths)
+        if check_alignment(self.alignment) and not self.files:
+            raise ConfigError("dataset.alignment: goes with dataset.files only; a row of dataset.path is one sample")
         self._label_key = {self.label: "dataset.label"}
         self._id_key = {self.id: "dataset.id"} if self.id else {}
 
     def outline(self) -> Outline:
         """Read the header of every file, and the label column."""
-        columns = {name: self._columns(name) for name in self._paths}
-        for name, file in self._paths.items():
-            header(file, columns[name] | self._id_key)
-        self._refuse_shared(columns)
+        self._held.check()
         file = self._labels_path()
         table = read(file, self._row_key(file))
         if self._is_labelled(file):
             task = self._decode(file, table)[1]
         else:
             task = make_task(self.loss, self.num_outputs, classes=self._classes)
-        sizes = {split: len(rows) for split, rows in self._rows(table.num_rows).items()}
-        return Outline(tuple(self._paths), sizes, task, "files")
+        aligned = self._aligned()
+        rows = self._rows(table.num_rows if aligned is None else len(aligned.rows_n))
+        sizes = {split: len(own) for split, own in rows.items()}
+        present = presence({split: aligned.taken(own) for split, own in rows.items()} if aligned else {})
+        return Outline(tuple(self._paths), sizes, task, "files", self._held.cut(), present)
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
         """Read one party's columns as [n, f]; with one file per party, bring its rows into the labels' order."""
         name = tuple(self._paths)[party]
-        file, columns = self._paths[name], self._columns(name)
+        file, columns = self._paths[name], self._held.of(name)
         table = read(file, columns | self._id_key)
         features_nf = np.column_stack([numbers(table[column], f"{file}: column '{column}'") for column in columns])
-        if self.files:
+        aligned = self._aligned()
+        if aligned is not None:
+            features_nf = features_nf[aligned.rows_nk[:, party]]  # the last row where it has none, which nobody reads
+        elif self.files:
             other = self._labels_path()
             own, wanted = self._row_of_ids(file, table), self._row_of_ids(other, read(other, self._id_key))
             features_nf = features_nf[align(own, wanted, f"{file}: party '{name}'", str(other))]
         rows = self._rows(len(features_nf))
         fitted: Fitted = {}
         if self.standardize:
-            fitted = self._fitted[name] if self._fitted else fit_scaling(features_nf, rows["train"])
+            train = rows["train"]
+            train = train if aligned is None else train[aligned.present_nk[train, party]]
+            fitted = self._fitted[name] if self._fitted else fit_scaling(features_nf, train)
             features_nf = scaled(features_nf, fitted)
         return {split: ArrayFeatures(features_nf, dtype, rows[split], fitted) for split in rows}
+
+    @override
+    def for_prediction(self, model: SavedModel) -> Self:
+        """Return this table for a saved model, of which each party keeps its columns."""
+        again = super().for_prediction(model)
+        again._held = copy.copy(again._held)
+        again._held.keep(model.columns)
+        return again
 
     @property
     def is_whole(self) -> bool:
@@ -148,6 +177,8 @@ class Table(FittedDataset):
             return {}
         labels, task = self._decode(file, table)
         checked = task.check_labels(labels, f"{file}: column '{self.label}'")
+        if (aligned := self._aligned()) is not None:
+            checked = checked[aligned.rows_n]
         return {split: checked[rows] for split, rows in self._rows(len(checked)).items()}
 
     def sample_ids(self, split: Split) -> npt.NDArray[Any]:
@@ -155,66 +186,9 @@ class Table(FittedDataset):
         file = self._labels_path()
         table = read(file, self._row_key(file) | self._id_key)
         ids = np.array(list(self._row_of_ids(file, table)) or range(table.num_rows))
+        if (aligned := self._aligned()) is not None:
+            ids = ids[aligned.rows_n]
         return ids[self._rows(len(ids))[split]]
-
-    def _check_parties(self, parties: dict[str, Any]) -> dict[str, list[str]]:
-        listed = {}
-        for name, columns in parties.items():
-            key = f"dataset.parties.{name}"
-            check_party_name(name, "dataset.parties")
-            if isinstance(columns, Sequence) and not columns:
-                raise ConfigError(f"{key}: party '{name}' has no features")
-            listed[name] = name_list(key, columns)
-            for column, role in ((self.label, "label"), (self.id, "ID")):
-                if column in listed[name]:
-                    raise ConfigError(f"{key}: '{column}' is the {role} column, it cannot be a feature")
-        return listed
-
-    def _check_files(self, files: dict[str, Any]) -> dict[str, Path]:
-        """Return the file of every party."""
-        if bool(files) == bool(self.path):
-            raise ConfigError(
-                "dataset.path: expected either a CSV or Parquet file here, or dataset.files with one file per party,"
-                f" got {'both' if files else 'neither'}"
-            )
-        if self.path:
-            if not self._listed:
-                raise ConfigError("dataset.parties: expected the columns of each party, got none")
-            if self.labels_file:
-                raise ConfigError("dataset.labels_file: goes with dataset.files only; dataset.path holds the labels")
-            return dict.fromkeys(self._listed, Path(self.path))
-        if not self.id:
-            raise ConfigError("dataset.id: expected the ID column that joins dataset.files, got none")
-        for name, file in files.items():
-            check_party_name(name, "dataset.files")
-            check_path(f"dataset.files.{name}", file)
-        for name in self._listed:
-            if name not in files:
-                raise ConfigError(f"dataset.parties: '{name}' has no file in dataset.files{near_match(name, files)}")
-        return {name: Path(file) for name, file in files.items()}
-
-    def _refuse_shared(self, columns: Mapping[str, Sequence[str] | dict[str, str]]) -> None:
-        owner: dict[tuple[Path, str], str] = {}
-        for name in columns:
-            for column in columns[name]:
-                first = owner.setdefault((self._paths[name], column), name)
-                if first != name and not self.shared_columns:
-                    raise ConfigError(
-                        f"dataset.parties: column '{column}' is given to both '{first}' and '{name}';"
-                        " set dataset.shared_columns=true if that is meant"
-                    )
-
-    def _columns(self, name: str) -> dict[str, str]:
-        """Return one party's columns, each with the key that asks for it."""
-        file = self._paths[name]
-        if name in self._listed:
-            return dict.fromkeys(self._listed[name], f"dataset.parties.{name}")
-        columns = [column for column in header(file, {}) if column not in (self.id, self.label)]
-        if not columns:
-            raise DataError(f"{file}: party '{name}' has no features")
-        if "" in columns:
-            raise DataError(f"{file}: a column has no name; list the columns of '{name}' in dataset.parties.{name}")
-        return dict.fromkeys(columns, f"dataset.files.{name}")
 
     def _labels_path(self) -> Path:
         """Return the file that holds the labels."""
@@ -240,7 +214,7 @@ class Table(FittedDataset):
         """Return columns by which a file's rows are counted: the label or, without, those of a party."""
         if self._is_labelled(file):
             return self._label_key
-        return next((self._columns(name) for name, own in self._paths.items() if own == file), self._id_key)
+        return next((self._held.of(name) for name, own in self._paths.items() if own == file), self._id_key)
 
     def _decode(self, file: Path, table: Any) -> tuple[LabelArray, Task]:
         """Return the labels as numbers, and their task; only :meth:`labels` checks their range."""
@@ -262,6 +236,17 @@ class Table(FittedDataset):
         values = table[self.id].to_pylist() if self.id else []
         texts = (None if value is None else str(value) for value in values)
         return row_of_ids(texts, f"{file}: column '{self.id}'")
+
+    def _aligned(self) -> Aligned | None:
+        """Return the samples of files whose IDs may differ; None where all must have the same."""
+        if self.alignment is None:
+            return None
+        file = self._labels_path()
+        files = {file, *self._paths.values()}
+        rows = {each: self._row_of_ids(each, read(each, self._id_key)) for each in files}
+        return align_lists(
+            rows[file], {name: rows[own] for name, own in self._paths.items()}, self.alignment, str(file)
+        )
 
     def _rows(self, total: int) -> dict[Split, IdArray]:
         if self.is_whole:

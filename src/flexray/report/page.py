@@ -126,7 +126,8 @@ def _numeric(place: int, table: Table) -> str:
 
 def _runs(report: Report) -> str:
     columns = [c for c in ordered_columns(report.results) if c not in (*NAMES, "seed")]
-    titles = ("run", "state", "algorithm", "dataset", *columns, "seed", "rounds", "data", "wall s")
+    lacks = ["training samples missing"] if any(run.missing for run in report.runs) else []
+    titles = ("run", "state", "algorithm", "dataset", *columns, "seed", "rounds", "data", *lacks, "wall s")
     head = "".join(f'<th scope="col">{_text(title)}</th>' for title in titles)
     rows = []
     for run in report.runs:
@@ -135,7 +136,7 @@ def _runs(report: Report) -> str:
         state = f"{run.status}: {run.fault}" if run.fault else run.status
         source = f"{run.text('data_source')}{', SYNTHETIC' if run.synthetic else ''}"
         names = (run.name, state, run.text("algo"), run.text("dataset"), *texts(run, columns), run.seed)
-        values = (*names, f"{run.length:,}", source, wall)
+        values = (*names, f"{run.length:,}", source, *([run.missing] if lacks else []), wall)
         cells = "".join(f'<td data-label="{_text(t)}">{_text(v)}</td>' for t, v in zip(titles, values, strict=True))
         rows.append(f'<tr class="{run.status}">{cells}</tr>')
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

@@ -58,7 +58,7 @@ def published(run: Run, dataset: str | None = None) -> Published | None:
     t_comm, timeout = _number(config.get("network.t_comm")), _number(config.get("timeout")) or TIMEOUTS[name]
     if speeds == "uniform" and (name, algo, t_comm, timeout) == ("mosei", "flex", 10, 20):
         return _optimizers(config)
-    if speeds != "paper" or t_comm is None:
+    if speeds != "paper" or t_comm is None or config.get("timeout") == "auto":
         return None
     if timeout == TIMEOUTS[name]:
         for row in _rows("table3_fixed_speeds"):

@@ -146,6 +146,20 @@ class Run:
         return self.summary.get("learn") is not False
 
     @property
+    def missing(self) -> str:
+        """The part of its training samples that each party lacks; of many parties, the least and the most."""
+        found = self.summary.get("samples_by_party")
+        shares: dict[str, float] = {}
+        for name, of in found.items() if isinstance(found, dict) else ():
+            count = of.get("train") if isinstance(of, dict) else None
+            has, lost = (count.get(key) if isinstance(count, dict) else None for key in ("has", "missing"))
+            if isinstance(has, int) and isinstance(lost, int) and has > 0 and lost >= 0:
+                shares[str(name)] = lost / (has + lost)
+        if len(shares) > 4:
+            return f"{min(shares.values()):.1%} to {max(shares.values()):.1%}"
+        return ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+
+    @property
     def length(self) -> int:
         """Number of rounds (VAFL: events)."""
         return len(self.series.number_r) if self.series else 0
@@ -190,6 +204,13 @@ class Run:
             return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
         place = -1 if self.target is None else self._place_reached()
         return {} if place is None else {name: float(spent_e[place]) for name, spent_e in self.evals.costs.items()}
+
+    @property
+    def mean_timeout(self) -> float | None:
+        """The mean timeout of its rounds, if they chose theirs (``timeout=auto``)."""
+        chosen = self.summary.get("timeout")
+        mean = chosen.get("mean") if isinstance(chosen, dict) else None
+        return float(mean) if isinstance(mean, int | float) else None
 
     @property
     def priced(self) -> frozenset[str]:

@@ -215,7 +215,10 @@ def runs_csv(runs: Sequence[Run], columns: Sequence[str]) -> str:
     numbers = ["rounds", "sim_time", "sent_bytes", "final"]
     reached = ["time_to_target", "rounds_to_target", "bytes_to_target"]
     costs = [name for name in TITLES if any(name in run.priced for run in runs)]
-    rows: list[list[object]] = [[*header, *numbers, *reached, *costs, "wall_s", "versions", "fault"]]
+    lacks = ["missing"] if any(run.missing for run in runs) else []
+    chosen = ["mean_timeout"] if any(run.mean_timeout is not None for run in runs) else []
+    further = [*costs, *lacks, *chosen]
+    rows: list[list[object]] = [[*header, *numbers, *reached, *further, "wall_s", "versions", "fault"]]
     for run in runs:
         found, series = run.reached(), run.series
         last: list[object] = [None] * 3
@@ -225,6 +228,7 @@ def runs_csv(runs: Sequence[Run], columns: Sequence[str]) -> str:
         wall_s = run.summary.get("wall_s")
         spent = run.costs()
         end = [*last, run.final, *(found or [None] * 3), *(spent.get(name) for name in costs)]
+        end += [*([run.missing] if lacks else []), *([run.mean_timeout] if chosen else [])]
         end += [wall_s if isinstance(wall_s, float) else None]
         rows.append([run.name, run.status, *texts(run, columns), *about, *end, versions(run), run.fault])
     return _csv(rows)

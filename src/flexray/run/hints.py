@@ -25,7 +25,10 @@ STOPPED = ("interrupted", "failed")
 Config = Mapping[str, Any]
 TYPED_AGAIN = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
 
-WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl")
+WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl", "fedonce")
+
+MOST_LISTED = 12
+"""Parties of which the start shows the columns that were dealt to them; ``summary.json`` has all."""
 
 log = logging.getLogger("flexray")
 
@@ -47,6 +50,8 @@ def introduce(job: Job) -> None:
         many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
         what = f"{job.algo} on {job.dataset} ({outline.source})"
         log.info("%s: %s %s; cluster=%s", what, many, _first(6, outline.parties), job.cluster.kind)
+        for name, columns in [*outline.columns.items()][:MOST_LISTED]:
+            log.info("columns of %s: %s", name, _first(12, columns))
         for trace, things in traces:
             if trace.machines:
                 runs_as = [f"{name} as {machine}" for name, machine in trace.machines.items()]
@@ -160,7 +165,7 @@ def _adaptive(config: Config, algo: str) -> str | None:
 
 
 def _base_rates(config: Config, algo: str) -> str | None:
-    return None if config["rates"] == "static" else _adaptive(config, algo)
+    return None if config["rates"] == "static" or config["timeout"] == "auto" else _adaptive(config, algo)
 
 
 def _timeout(config: Config, algo: str) -> str | None:
@@ -182,6 +187,16 @@ def _lossless(config: Config, algo: str) -> str | None:
     links = config["network"]
     plain = links["top_k"] == 1 and not any(links[key] for key in ("bits", "clip", "noise"))
     return "network.top_k=1" if plain else None
+
+
+def _cut(kind: str) -> Callable[[Config, str], str | None]:
+    """Return a condition: columns are not dealt out by ``kind``."""
+
+    def chosen(config: Config, algo: str) -> str | None:
+        how = config["dataset"].get("cut", kind)
+        return None if how == kind else f"dataset.cut={how}"
+
+    return chosen
 
 
 def _sample_units(config: Config, algo: str) -> str | None:
@@ -213,6 +228,8 @@ RULES = (
     Rule(("adaptive.weighted", "adaptive.first"), _adaptive, "algo=adaptive"),
     Rule(("timeout",), _timeout),
     Rule(("lr_decay.factor",), _factor),
+    Rule(("dataset.alpha",), _cut("importance"), "dataset.cut=importance"),
+    Rule(("dataset.beta",), _cut("correlation"), "dataset.cut=correlation"),
     Rule(("costs.seconds_per_unit",), _price, "costs.price_per_hour"),
     Rule(("network.error_feedback",), _lossless, "network.top_k or network.bits"),
     Rule(

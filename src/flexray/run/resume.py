@@ -43,6 +43,8 @@ FREE = (
 SINCE = {
     "stack": "exact", "learn": True, "network.jitter": 0.0, "network.loss": 0.0, "network.trace.advance": "round",
     "network.trace.at_end": "wrap", "network.error_feedback": False, "absence.sample": None,
+    "dataset.cut": "columns", "dataset.alpha": 1.0, "dataset.beta": 0.5, "dataset.cut_seed": 0,
+    "missing.fraction": 0.0, "missing.stand_in": "zeros",
 }  # fmt: skip
 """Keys that records of older versions lack, and what they would have said, unless that is null."""
 AUTO = "auto"

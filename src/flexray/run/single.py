@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 from flexray.config.compose import as_json, build_composed, typed_overrides
 from flexray.config.schema import settle
 from flexray.config.typed import key_of
+from flexray.core.collector import MANY, rarer_collections
 from flexray.core.errors import UserError
 from flexray.core.runfolder import CHECKPOINT_FOLDER, CONFIGURATION_FILE, HYDRA_FOLDER, check_files
 from flexray.run import hints
@@ -107,9 +108,10 @@ class SingleRun:
         from flexray.run.watch.terminal import announce_end
 
         started_s, asked = time.perf_counter(), self.asked
-        job = build_composed(
-            asked.cfg, asked.hydra.runtime.choices, asked.overrides, self.base_dir, None, asked.folder, self.objects
-        )
+        with rarer_collections(MANY):  # what is built stays
+            job = build_composed(
+                asked.cfg, asked.hydra.runtime.choices, asked.overrides, self.base_dir, None, asked.folder, self.objects
+            )
         hints.introduce(job)
         since = self._checkpoint(job)
         for line in (*hints.unread(asked.config, job.algo, self._typed()), *hints.outside_theory(job)):

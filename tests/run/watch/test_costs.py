@@ -42,6 +42,16 @@ def test_computing_and_bytes_of_every_round_count() -> None:
     assert not seen.makes_sense({**seen.save(), "to_target": {"price": 1.0}})
 
 
+def test_equal_rounds_and_others_add_up_over_saves() -> None:
+    costs = Costs(joules_per_unit=(1.0, 10.0, 100.0))
+    seen, again = (CostObserver(("a", "b", "server"), costs, Target("test_top1")) for _ in range(2))
+    for record in (ROUND, ROUND, TURN, ROUND):
+        seen.on(record)
+        again.load(seen.save())
+    assert seen.until(0.0) == again.until(0.0) == {"energy_joules": 3 * (20 + 80 + 2000) + 50 + 100}
+    assert again.save() == seen.save()
+
+
 @pytest.mark.parametrize("algo", ["flex", "vafl"])
 def test_a_run_says_what_it_cost(algo: str, run_once: Callable[..., Path], bundle: Path) -> None:
     words = (*SMALL, f"algo={algo}", "dataset=bundle", f"dataset.path={bundle}")

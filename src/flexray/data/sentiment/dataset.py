@@ -20,7 +20,8 @@ import torch
 
 from flexray.core.checks import whole, yes_or_no
 from flexray.core.errors import ConfigError, near_match
-from flexray.data.base import SPLITS, Array, ArrayFeatures, Features, FittedDataset, Outline, Split
+from flexray.data.alignment import Alignment, check_alignment
+from flexray.data.base import SPLITS, Array, ArrayFeatures, Features, FittedDataset, Outline, Presence, Split
 from flexray.data.checks import check_path, check_split, check_task
 from flexray.data.rows import listed, make_task, numbered, scaled
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
@@ -55,6 +56,8 @@ class Sentiment(FittedDataset):
         max_steps: Most steps of video and audio; the rest is ignored.
         max_tokens: Most tokens of a text; the rest is ignored.
         standardize: Scale video, audio and text features to mean 0 and variance 1 over the training samples.
+        alignment: ``union``: samples that miss a modality are kept, and that party does not have them. None or
+            ``intersection``: they are dropped.
         split_seed: Draws the stand-in.
         standin: Arguments of :class:`flexray.data.sentiment.standin.StandIn`.
     """
@@ -70,8 +73,10 @@ class Sentiment(FittedDataset):
     standardize: bool = True
     split_seed: int = 0
     standin: Mapping[str, Any] = field_(default_factory=dict)
+    alignment: Alignment | None = None
 
     def __post_init__(self) -> None:
+        check_alignment(self.alignment)
         for key in ("path", "cache"):
             check_path(f"dataset.{key}", getattr(self, key))
         check_task(self.loss, self.num_outputs)
@@ -100,7 +105,18 @@ class Sentiment(FittedDataset):
             check_bert(self.bert)
         self._log(report)
         sizes: dict[Split, int] = {split: report["sizes"].get(split, 0) for split in SPLITS}
-        return Outline(PARTIES, sizes, self._task(*self._stored_labels().values()), "files")
+        task = self._task(*self._stored_labels().values())
+        return Outline(PARTIES, sizes, task, "files", present=self._present(sizes))
+
+    def _present(self, sizes: Mapping[Split, int]) -> Presence | None:
+        """Return which modality has which sample of every split; None if each has all."""
+        if self.alignment != "union":
+            return None
+        found: Presence = {
+            split: np.array(self._store.array(split, "present")) if size else np.ones((0, len(PARTIES)), np.bool_)
+            for split, size in sizes.items()
+        }
+        return None if all(here_nk.all() for here_nk in found.values()) else found
 
     def features(self, party: int, dtype: torch.dtype) -> Mapping[Split, Features]:
         """Map the features of one party; the text party's process alone cuts text into tokens."""
@@ -143,7 +159,7 @@ class Sentiment(FittedDataset):
     @cached_property
     def _store(self) -> Store:
         cache = Path(self.cache or CACHE).expanduser()
-        return open_store(find_layout(Path(str(self.path)), self.text), cache, self.text)
+        return open_store(find_layout(Path(str(self.path)), self.text), cache, self.text, self.alignment == "union")
 
     def __getstate__(self) -> dict[str, Any]:
         # Another machine makes a store of its own.
@@ -181,7 +197,8 @@ class Sentiment(FittedDataset):
         for split, dropped in report["dropped"].items():
             for name, ids in dropped.items():
                 known = listed(ids, 3)
-                log.warning("%s: %s: %d samples dropped that have no %s: %s", self.path, split, len(ids), name, known)
+                told = "samples have no" if self.alignment == "union" else "samples dropped that have no"
+                log.warning("%s: %s: %d %s %s: %s", self.path, split, len(ids), told, name, known)
         for name, count in report["replaced"].items():
             if count:
                 log.warning("%s: %s: %d values were NaN or infinite, now 0", self.path, name, count)

@@ -54,14 +54,18 @@ class Samples:
 Splits = dict[Split, Samples]
 
 
-def join(samples: Samples) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
+def join(samples: Samples, union: bool = False) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
     """Match the modalities by ID; all-zero samples count as lacking.
 
+    Args:
+        samples: A split.
+        union: Take samples that have any modality; else those that have all.
+
     Returns:
-        ``labels`` or a modality -> its rows of the samples that have all modalities, and modality -> IDs that it lacks.
+        ``labels`` or a modality -> its rows of these samples, -1 where it has none; and modality -> IDs that it lacks.
 
     Raises:
-        DataError: An ID occurs twice, or no sample has all modalities.
+        DataError: An ID occurs twice, or there is no such sample.
     """
     row_of = {name: _rows(m.ids, m.where) for name, m in samples.modalities.items()}
     rows: dict[str, list[int]] = {name: [] for name in ("labels", *row_of)}
@@ -71,11 +75,12 @@ def join(samples: Samples) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
         lacking = [n for n in row_of if n not in places or samples.modalities[n].is_missing(places[n])]
         for name in lacking:
             dropped.setdefault(name, []).append(sample)
-        if not lacking:
-            for name, row in {"labels": label_row, **places}.items():
+        if not lacking or (union and len(lacking) < len(row_of)):
+            for name, row in {"labels": label_row, **places, **dict.fromkeys(lacking, -1)}.items():
                 rows[name].append(row)
     if not rows["labels"]:
-        raise DataError(f"{samples.where}: no sample has all of {', '.join(samples.modalities)}")
+        told = "any" if union else "all"
+        raise DataError(f"{samples.where}: no sample has {told} of {', '.join(samples.modalities)}")
     return rows, dropped
 
 

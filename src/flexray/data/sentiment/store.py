@@ -5,7 +5,7 @@
                                                token IDs [s]
                                NAME_lengths.npy    [n], but for flat features
                                text.json       sentences
-                               labels.npy  ids.npy
+                               labels.npy  ids.npy  present.npy    [n, 3], of a store of samples that any has
               NAME_mean.npy  NAME_deviation.npy    over the training samples
 
 Shapes: n = samples, s = steps of all samples together, d = features of a step.
@@ -66,22 +66,22 @@ class Store:
         return {key: np.array(open_array(self.folder / f"{name}_{key}.npy")) for key in ("mean", "deviation")}
 
 
-def open_store(layout: Layout, cache: Path, salt: str) -> Store:
+def open_store(layout: Layout, cache: Path, salt: str, union: bool = False) -> Store:
     """Return the store of a layout's files in a cache, made now if there is none of the same files, sizes and dates.
 
-    ``salt`` is further text that the content depends on.
+    ``salt`` is further text that the content depends on; with ``union`` it has samples that lack a modality, too.
 
     Raises:
         DataError: The files do not fit their layout, or the cache cannot be written.
     """
     stats = [(str(file), check_file(file), file.stat().st_mtime_ns) for file in layout.files]
-    key = hashlib.sha256(repr((VERSION, salt, stats)).encode()).hexdigest()[:16]
+    key = hashlib.sha256(repr((VERSION, salt, stats, *(["union"] if union else []))).encode()).hexdigest()[:16]
     folder = cache / key
     if store := _opened(folder):
         return store
     if os.path.exists(folder):
         log.warning("dataset.cache: %s is damaged, so it is made again", folder)
-    _make(layout, folder)
+    _make(layout, folder, union)
     return Store(folder, _json(folder / "report.json"))
 
 
@@ -123,7 +123,7 @@ def _check_split(store: Store, split: Split) -> None:
         raise ValueError(f"{split} has {found} samples")
 
 
-def _make(layout: Layout, folder: Path) -> None:
+def _make(layout: Layout, folder: Path, union: bool) -> None:
     """Write a store beside its place, then move it there: two runs may make the same one at once."""
     splits = layout.read()
     try:
@@ -134,12 +134,16 @@ def _make(layout: Layout, folder: Path) -> None:
     try:
         report: dict[str, Any] = {key: {} for key in REPORT} | {"layout": layout.name}
         for split, samples in splits.items():
-            _write_split(draft / split, samples, report, split)
+            _write_split(draft / split, samples, report, split, union)
         for name, kind in report["kinds"].items():
             if kind in ("steps", "flat"):
                 array = open_array(draft / "train" / f"{name}.npy")
-                cuts = np.array_split(np.arange(len(array)), max(1, array.nbytes // 2**26))
-                for key, values in fit_scaling(array, cuts=cuts).items():
+                rows = np.arange(len(array))
+                if union and kind == "flat":
+                    present_nk = open_array(draft / "train" / "present.npy")
+                    rows = np.flatnonzero(present_nk[:, PARTIES.index(name)])
+                cuts = np.array_split(rows, max(1, array.nbytes // 2**26))
+                for key, values in fit_scaling(array, rows, cuts).items():
                     np.save(draft / f"{name}_{key}.npy", values)
         (draft / "report.json").write_text(json.dumps(report), encoding="utf-8")
         if _opened(folder) is None:  # there may be a damaged one
@@ -152,9 +156,11 @@ def _make(layout: Layout, folder: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _write_split(folder: Path, samples: Samples, report: dict[str, Any], split: Split) -> None:
+def _write_split(folder: Path, samples: Samples, report: dict[str, Any], split: Split, union: bool) -> None:
     folder.mkdir()
-    rows, report["dropped"][split] = join(samples)
+    rows, report["dropped"][split] = join(samples, union)
+    if union:
+        np.save(folder / "present.npy", np.array([rows[name] for name in PARTIES]).T >= 0)
     np.save(folder / "labels.npy", _labels(samples, rows["labels"]))
     report["where"][split] = {"labels": samples.where} | {name: m.where for name, m in samples.modalities.items()}
     np.save(folder / "ids.npy", np.array([samples.ids[row] for row in rows["labels"]]))
@@ -162,7 +168,9 @@ def _write_split(folder: Path, samples: Samples, report: dict[str, Any], split: 
     for name, modality in samples.modalities.items():
         if report["kinds"].setdefault(name, modality.kind) != modality.kind:
             raise DataError(f"{modality.where}: holds {modality.kind}, but the split before it {report['kinds'][name]}")
-        kept = {row: modality.samples[row] for row in rows[name]}
+        kept = {row: modality.samples[row] for row in rows[name] if row >= 0}
+        if not kept:
+            raise DataError(f"{modality.where}: has none of the samples of this split")
         if modality.kind in ("steps", "flat"):
             widths = {row: sample.shape[-1] for row, sample in kept.items()}
             first = [modality.where, next(iter(widths.values()))]
@@ -171,7 +179,9 @@ def _write_split(folder: Path, samples: Samples, report: dict[str, Any], split: 
                 if found != width:
                     told = f"sample {row} has {found} features, but the first of {where} {width}"
                     raise DataError(f"{modality.where}: {told}")
-        replaced = _write(folder, name, modality.kind, list(kept.values()))
+        first_kept = next(iter(kept.values()))
+        nothing = np.zeros_like(first_kept) if modality.kind == "flat" else first_kept[:0]
+        replaced = _write(folder, name, modality.kind, [kept.get(row, nothing) for row in rows[name]])
         report["replaced"][name] = report["replaced"].get(name, 0) + replaced
 
 

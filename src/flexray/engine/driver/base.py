@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from flexray.algorithms.base import EventAlgorithm, Plan, RoundAlgorithm
 from flexray.core.clock import Stopwatch
-from flexray.core.columns import rows
+from flexray.core.columns import Rows
 from flexray.core.conforming import as_it_was_saved
 from flexray.core.messages import (
     SERVER,
@@ -75,6 +75,7 @@ class Driver(ABC):
         self._pending: deque[Pending] = deque()
         self._computed = [0.0]
         self._decays = frozenset(experiment.decays)
+        self._order_rows = Rows(Order, repeat(None))
         self._watch = Watch(experiment.names)
         self._reached = False
         self._reports: tuple[Report, ...] | None = None
@@ -275,7 +276,8 @@ class Driver(ABC):
         scales = {decay: decay.scale(iterations, done / self._epoch_rounds) for decay in self._decays}
         if len(scales) == 1:
             (scale,) = scales.values()
-            return rows(Order, plan.tau, [lr * scale for lr in plan.lr], repeat(None))
+            rates = plan.lr if scale == 1.0 else [lr * scale for lr in plan.lr]
+            return self._order_rows(plan.tau, rates)
         each = zip(plan.tau, plan.lr, self._x.decays, strict=True)
         return [Order(tau, lr * scales[decay]) for tau, lr, decay in each]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from flexray.core.messages import SERVER, Divergence, Report
 
@@ -25,9 +26,9 @@ class Watch:
 
     def reports(self, done: int, reports: Sequence[Report]) -> None:
         """Look at everybody's reports of round ``done`` (1-based): the earliest local iteration counts."""
-        diverged = [(r.diverged_at, k) for k, r in enumerate(reports) if r.diverged_at is not None]
-        if diverged and not self.found:
-            iteration, k = min(diverged)
+        found = list(map(attrgetter("diverged_at"), reports))
+        if found.count(None) < len(found) and not self.found:
+            iteration, k = min((at, k) for k, at in enumerate(found) if at is not None)
             self.found = Divergence(done, self._names[k], iteration)
         self.losses(done, [r.loss for r in reports[-1:] if r.loss is not None])
 

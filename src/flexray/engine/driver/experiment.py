@@ -155,17 +155,41 @@ class Experiment:
         return (*(party.name for party in self.parties), self.shared.server.name)
 
     @property
+    def has_phases(self) -> bool:
+        """Whether parties do not train on the loss in all rounds."""
+        return isinstance(self.algorithm, RoundAlgorithm) and self.algorithm.phase(0) != "joint"
+
+    @property
     def bounds_turns(self) -> bool:
         """Whether parties wait for slower ones between their turns."""
         return isinstance(self.algorithm, EventAlgorithm) and self.algorithm.max_ahead is not None
+
+    @property
+    def chooses_timeout(self) -> bool:
+        """Whether every round has a timeout of its own."""
+        return self.algorithm.system.chooses_timeout
 
     def moment(self, index: int, sim_time: float, everybody: bool = False) -> Moment:
         """Return what is known when a round (0-based) starts; ``everybody``: as if nobody were absent."""
         utilization = self.speeds.utilization(index, sim_time)
         absent = frozenset[int]() if everybody else self.absent(index, utilization)
-        timed = self.network is not None and self.network.one_by_one
-        units = self.network.round_units(index, sim_time, absent) if self.network and timed else None
-        return Moment(index, sim_time, utilization, absent=absent, party_comm_units=units)
+        return Moment(
+            index, sim_time, utilization, absent=absent, party_comm_units=self._link_units(index, sim_time, absent)
+        )
+
+    def _link_units(self, index: int, sim_time: float, absent: frozenset[int]) -> tuple[float, ...] | None:
+        """Return t_comm of every party in a round, where that may differ from others; None: as ever."""
+        network = self.network
+        if network is None:
+            return None
+        hands_over = isinstance(self.algorithm, RoundAlgorithm) and self.algorithm.phase(index) == "handover"
+        if hands_over:  # one message with all training samples, and no answer
+            samples, batch = self.shared.outline.sizes["train"], self.shared.batch_size
+            up_bytes = [math.ceil(size * samples / batch) for size in network.up_bytes]
+            network = network.carrying(up_bytes, [0] * len(up_bytes))
+        if network.one_by_one:
+            return network.round_units(index, sim_time, absent)
+        return network.usual_units if self.has_phases else None
 
     def turn(self, party: int, index: int, sim_time: float) -> Moment:
         """Return what is known when a turn (0-based) of a party (0-based) starts: its link as if nobody else sent."""

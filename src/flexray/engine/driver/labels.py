@@ -68,7 +68,7 @@ class Labels:
         """Have a split evaluated where the labels are; return the promise."""
         if self.party is None:
             return self._server.evaluate(split, *embeddings)
-        return self._holder.evaluate(split, self._server.predict(*embeddings))
+        return self._holder.evaluate(split, self._server.predict(split, *embeddings))
 
     def carried(self, network: Network, itemsize: int) -> Network:
         """Return the links with what the bytes of a prediction and its gradient take added to every round trip."""

@@ -57,7 +57,8 @@ def _enough(end_units: float) -> str:
 
 def _first_ends(x: Experiment) -> Iterator[float]:
     """Yield when the first round, or the first turn of each party, will end, as far as that is known beforehand."""
-    algorithm = copy.deepcopy(x.algorithm)  # some remember what they planned
+    known = {id(x.algorithm.system): x.algorithm.system}  # never changes
+    algorithm = copy.deepcopy(x.algorithm, known)  # some remember what they planned
     if isinstance(algorithm, EventAlgorithm):
         ends = list(_first_turns(x, algorithm))
         yield from ends if x.wall is None else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from flexray.algorithms.base import Plan
@@ -44,7 +45,7 @@ def new_record(
         sim_time=end,
         duration=plan.duration_units,
         tau=plan.tau,
-        lr=tuple(order.lr for order in orders),
+        lr=tuple(map(attrgetter("lr"), orders)),
         utilization=plan.utilization or utilization,
         comm_units=plan.comm_units,
         unit_times=plan.unit_times,
@@ -57,6 +58,7 @@ def new_record(
         server_units=plan.server_units,
         waited_units=waited,
         party_comm_units=links,
+        timeout_units=plan.timeout_units,
     )
 
 

@@ -129,7 +129,12 @@ class RoundDriver(Driver):
             server: Promise of the server's parameters at its start.
         """
         own = [[orders[k] for k in group] for group in self._placement.groups]
-        if self._x.shared.labels_at != "all":
+        if (phase := self._algorithm.phase(index)) != "joint":
+            replies = [
+                group.learn(index, orders_g, absent_next, phase == "handover")
+                for group, orders_g in zip(self._groups, own, strict=True)
+            ]
+        elif self._x.shared.labels_at != "all":
             computed, self._judged = self._labels.gradients(index, embeddings)
             replies = [
                 group.reuse(index, orders_g, absent_next, self._server.gradients_of(members, computed))

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from typing_extensions import override
 
+from flexray.core.collector import rarer_collections
 from flexray.core.messages import Record, Snapshot, Started
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.make import Driver, make_driver
@@ -55,7 +56,7 @@ class InlinePlace:
         """Run an experiment and yield its records; nobody could notice here that it hangs."""
         self._driver = make_driver(experiment, InProcess(), plan.placement)
         freezes = gc.get_freeze_count() == 0  # else the caller has frozen what it has
-        with borrowed_torch():
+        with borrowed_torch(), rarer_collections(len(experiment.names)):
             try:
                 for record in self._driver.run(saves, since):
                     if isinstance(record, Started) and freezes:

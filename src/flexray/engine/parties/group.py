@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from flexray.core.conforming import as_it_was_saved
 from flexray.core.errors import RunFolderError
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
-from flexray.data.base import Split
+from flexray.data.base import IdArray, Split
 from flexray.data.batches import Batch, BatchStream
+from flexray.engine.parties.apart import ApartParty
 from flexray.engine.parties.party import Party
-from flexray.engine.parties.phi import Fusion, Phi
+from flexray.engine.parties.phi import Fusion, Phi, as_one_vector
 from flexray.engine.parties.rehearsal import stacks
 from flexray.engine.parties.spec import ParticipantSpec, Shared, peak_memory_mb
 from flexray.engine.parties.stack import Stack
@@ -48,9 +49,12 @@ class PartyGroup:
         self._labels = self._compute.put(
             shared.labels().get("train", torch.empty(0)) if self._knows_labels else torch.empty(0)
         )
-        self.parties = [Party(spec, shared) for spec in specs]
+        self.parties = [ApartParty(spec, shared) for spec in specs]
+        self._numbers = [party.index - 1 for party in self.parties]
+        self._reading_ahead = [party for party in self.parties if party.reads_ahead]
         self._batches = shared.batches()
         self._labels_b: Tensor = self._labels[:0]
+        self._ids_b: IdArray = np.empty(0, np.int64)
         self._blocks: tuple[FloatArray, ...] = ()
         self._fusion = Fusion(nn.Identity(), ())
         self._head_v: Tensor = self._labels_b
@@ -58,7 +62,7 @@ class PartyGroup:
         self._sent: dict[int, FloatArray] = {}
         self._absent: frozenset[int] = frozenset()
         self._stacks: list[Stack] = []
-        self._alone = self.parties
+        self._alone: Sequence[Party] = self.parties
 
     def widths(self) -> tuple[int, ...]:
         """Return the embedding width of every party."""
@@ -80,6 +84,8 @@ class PartyGroup:
         self._stacks = stacks(self.parties, fusion, widths, self._labels, self._shared)
         stacked = {number for stack in self._stacks for number in stack.numbers}
         self._alone = [party for party in self.parties if party.index - 1 not in stacked]
+        for party in self.parties:
+            party.stand_in.load({})  # nothing has arrived yet but in rehearsals
         return sum(len(stack.numbers) for stack in self._stacks if len(stack.numbers) > 1)
 
     def keep_first(self) -> None:
@@ -94,7 +100,7 @@ class PartyGroup:
         """Return the embeddings of batch ``index``, the last ones of parties (0-based, of all) that are ``absent``."""
         batch = self._batches.batch(index)
         self._begin(batch, absent)
-        for party in self._present(self.parties):
+        for party in self._present(self._reading_ahead):
             party.look_ahead(self._batches, index)
         stacked = (stack.embed(batch, index, self._absent) for stack in self._stacks)
         fresh = {number: block for blocks in stacked for number, block in blocks.items()}
@@ -105,10 +111,11 @@ class PartyGroup:
     def _begin(self, batch: Batch, absent: Sequence[int]) -> None:
         if self._knows_labels:
             self._labels_b = self._labels.index_select(0, self._compute.put(torch.from_numpy(batch.ids_b)))
-        self._absent = frozenset(absent)
+        self._ids_b, self._absent = batch.ids_b, frozenset(absent)
 
     def _present(self, parties: Sequence[Party]) -> list[Party]:
-        return [party for party in parties if party.index - 1 not in self._absent]
+        away = self._absent
+        return [party for party in parties if party.index - 1 not in away] if away else list(parties)
 
     def _block(self, party: Party, batch: Batch, index: int, fresh: Mapping[int, FloatArray]) -> FloatArray:
         number = party.index - 1
@@ -139,9 +146,10 @@ class PartyGroup:
         self._compute.fill(self._head_v, server.state_v)
         sent = [reply.blocks for reply in others]
         blocks = [block for part in (*sent[:place], self._blocks, *sent[place:]) for block in part]
-        phi = Phi(self._fusion, blocks, self._compute)
-        block_bytes = [self._shared.block_bytes(k, block) for k, block in enumerate(blocks)]
-        down_bytes = dict.fromkeys(range(len(blocks)), server.state_v.nbytes + sum(block_bytes))
+        present = self._shared.outline.present
+        phi = Phi(self._fusion, blocks, self._compute, None if present is None else present["train"][self._ids_b])
+        size = server.state_v.nbytes + sum(self._shared.all_block_bytes(range(len(blocks)), blocks, self._ids_b))
+        down_bytes = dict.fromkeys(range(len(blocks)), size)
         return self._round(
             index, orders, absent_next,
             lambda stack, own: stack.train(phi, self._labels_b, own),
@@ -157,8 +165,20 @@ class PartyGroup:
             index, orders, absent_next,
             lambda stack, own: stack.follow(grads, own),
             lambda party, order: party.follow(grads[party.index - 1], order, index, "round"),
-            {number: grad_bo.nbytes for number, grad_bo in grads.items()},
+            {k: self._shared.count(k, self._ids_b) * grad_bo[0].nbytes for k, grad_bo in grads.items()},
         )  # fmt: skip
+
+    def learn(
+        self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, hands_over: bool
+    ) -> GroupReply:
+        """Run round ``index``, in which parties learn apart, and may then hand over embeddings of all samples."""
+        self._sent = {}
+        batch = self._batches.batch(index)
+        reports = [
+            Report(0, 1.0) if party.index - 1 in self._absent else party.learn(batch, order, index, hands_over)
+            for party, order in zip(self.parties, orders, strict=True)
+        ]
+        return GroupReply(() if absent_next is None else self.embed(index + 1, absent_next).blocks, tuple(reports))
 
     def _round(
         self,
@@ -171,7 +191,8 @@ class PartyGroup:
     ) -> GroupReply:
         """Run the local iterations of the parties that are there, and embed the next batch unless that is None."""
         self._sent = {}
-        numbers = [party.index - 1 for party in self.parties]
+        numbers = self._numbers
+        up_bytes = self._shared.all_block_bytes(numbers, self._blocks, self._ids_b)
         own = {k: order for k, order in zip(numbers, orders, strict=True) if k not in self._absent}
         if any(order.pace for order in orders):
             found = {party.index - 1: alone(party, own[party.index - 1]) for party in self._present(self.parties)}
@@ -179,13 +200,10 @@ class PartyGroup:
             found = {k: report for stack in self._stacks for k, report in together(stack, own).items()}
             found |= {party.index - 1: alone(party, own[party.index - 1]) for party in self._present(self._alone)}
         reports = [
-            found[k]._replace(up_bytes=self._shared.block_bytes(k, block_bo), down_bytes=down_bytes[k])
-            if k in found
-            else Report(0, 1.0)
-            for k, block_bo in zip(numbers, self._blocks, strict=True)
+            Report(*report[:4], up, down_bytes[k], *report[6:]) if (report := found.get(k)) else Report(0, 1.0)
+            for k, up in zip(numbers, up_bytes, strict=True)
         ]
-        blocks = () if absent_next is None else self.embed(index + 1, absent_next).blocks
-        return GroupReply(blocks, tuple(reports))
+        return GroupReply(() if absent_next is None else self.embed(index + 1, absent_next).blocks, tuple(reports))
 
     def first_turn(self, place: int) -> Turn:
         """VAFL: embed the first batch of party ``place`` of this group."""
@@ -282,11 +300,3 @@ class PartyGroup:
     def _check_sent(self, place: int, batch: Batch) -> None:
         if place not in self._sent or len(self._sent[place]) != len(batch.ids_b):
             raise RunFolderError(f"{self.parties[place].name}: what is saved of it lacks embeddings of the next batch")
-
-
-def as_one_vector(params: Sequence[Tensor]) -> Tensor:
-    """Let parameters be views of one vector [v], so that one copy sets them all, and return it."""
-    vector = torch.cat([param.detach().reshape(-1) for param in params]) if params else torch.empty(0)
-    for param, values in zip(params, torch.split(vector, [param.numel() for param in params]), strict=True):
-        param.data = values.view_as(param)
-    return vector

@@ -13,6 +13,8 @@ Shapes: b = samples of a batch, n = samples of a split, o = sum of embedding wid
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -23,8 +25,10 @@ from flexray.core.messages import SERVER, SERVER_INDEX, Answer, FloatArray, Grou
 from flexray.data.base import Split
 from flexray.data.batches import BatchStream
 from flexray.engine.parties.devices import Compute, seed_torch
-from flexray.engine.parties.server import Mixed, Server, concatenate
+from flexray.engine.parties.server import Server, concatenate
 from flexray.engine.parties.spec import Shared
+from flexray.engine.parties.table import Mixed
+from flexray.engine.parties.trainer import scalar_along
 
 
 class LabelHolder:
@@ -93,7 +97,7 @@ class BlindServer(Server):
         self._input_bo = self._compute.put(concatenate(replies)).requires_grad_()
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
-            self._output_bc = self._forward(self._input_bo)
+            self._output_bc = self._forward(self._input_bo, self._present(self._batches.batch(index).ids_b))
         return self._sent()
 
     def _sent(self) -> FloatArray:
@@ -103,9 +107,8 @@ class BlindServer(Server):
         """Take the gradient with respect to the prediction of round ``index`` back to the embeddings; return that."""
         self._top_bc = self._compute.tensor(np.array(grad_bc))
         with blame(SERVER, f"round {index + 1}"):
-            (grad_bo,) = torch.autograd.grad(
-                self._output_bc, [self._input_bo], self._top_bc, allow_unused=True, materialize_grads=True
-            )
+            scalar = scalar_along(self._output_bc, self._top_bc)
+            (grad_bo,) = torch.autograd.grad(scalar, [self._input_bo], allow_unused=True, materialize_grads=True)
         self._grad_bo = grad_bo.cpu().numpy()
         return index
 
@@ -114,14 +117,15 @@ class BlindServer(Server):
         embeddings_bo = self._compute.put(concatenate(replies))
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
-            report = self._run(self._trainer.along(lambda: self._forward(embeddings_bo), self._top_bc), order)
+            predict = partial(self._forward, embeddings_bo, self._present(self._batches.batch(index).ids_b))
+            report = self._run(self._trainer.along(predict, self._top_bc), order)
         return self._reply(report._replace(loss=None))
 
     def predict_turn(self, event: int, party: int, turn: int, own: Turn) -> FloatArray:
         """VAFL: return the prediction [b, c] of a party's batch; arguments as for ``answer``."""
         with blame(SERVER, f"event {event + 1}"):
             self._asked = self._mixed(event, party, turn, own)
-            self._output_bc = self._forward(self._asked.embeddings_bo)
+            self._output_bc = self._predict_mixed(self._asked)
         return self._sent()
 
     def answer_along(self, event: int, order: Order, grad_bc: FloatArray) -> Answer:
@@ -129,5 +133,5 @@ class BlindServer(Server):
         asked, top_bc = self._asked, self._compute.tensor(np.array(grad_bc))
         with blame(SERVER, f"event {event + 1}"):
             grad_bo = self._trainer.step_with_input(self._output_bc, asked.own_bo, order, top_bc)
-        report = Report(order.tau, 1.0, None, None, asked.up_bytes, grad_bo.nbytes)
+        report = Report(order.tau, 1.0, None, None, asked.up_bytes, asked.down_bytes)
         return Answer(grad_bo.cpu().numpy(), report, asked.staleness)

@@ -61,10 +61,10 @@ class Learners:
         if busy:
             with torch.no_grad():
                 losses = self._iterate(values, descent(busy), busy, [orders[k] for k in busy])
-        diverged = dict(_diverged(losses, busy))
+        diverged, weight = dict(_diverged(losses, busy)), self._trainers[0].optimizer.max_weight
+        weights = {(tau, lr): weight(tau, lr) for tau, lr, _ in set(orders.values())}
         return {
-            k: Report(order.tau, self._trainers[k].optimizer.max_weight(order.tau, order.lr), None, diverged.get(k))
-            for k, order in orders.items()
+            k: Report(order.tau, weights[order.tau, order.lr], None, diverged.get(k)) for k, order in orders.items()
         }
 
     def _iterate(

@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from flexray.core.messages import FloatArray
+from flexray.data.base import BoolArray
 from flexray.engine.parties.devices import ON_CPU, Compute
+from flexray.engine.parties.missing import with_learned
 
 Predictor = Callable[[Tensor], Tensor]
 """Maps a party's embedding [b, o_k] to the prediction of the whole model."""
@@ -49,12 +51,27 @@ class Phi:
         fusion: The head.
         blocks: The K embedding blocks [b, o_k] that were sent.
         compute: Where the process computes.
+        present_bk: Which of the samples each party has; None: each has all.
     """
 
-    def __init__(self, fusion: Fusion, blocks: Sequence[FloatArray], compute: Compute = ON_CPU) -> None:
+    def __init__(
+        self,
+        fusion: Fusion,
+        blocks: Sequence[FloatArray],
+        compute: Compute = ON_CPU,
+        present_bk: BoolArray | None = None,
+    ) -> None:
         self._fusion = fusion
-        self._all = compute.tensor(np.concatenate(blocks, axis=1))
+        present = None if present_bk is None else compute.put(torch.from_numpy(present_bk))
+        self._all = with_learned(
+            compute.tensor(np.concatenate(blocks, axis=1)), fusion.head, present, [b - a for a, b in fusion.spans]
+        )
         self._sum_bc: Tensor | None = None
+
+    def block(self, party: int) -> Tensor:
+        """Return the embeddings [b, o_k] of ``party`` (0-based) as everybody got them."""
+        start, end = self._fusion.spans[party]
+        return self._all[:, start:end]
 
     def predictor(self, party: int) -> Predictor:
         """Return the prediction as a function of the embedding of ``party`` (0-based) alone."""
@@ -111,6 +128,14 @@ def _cut(wide: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
     if all(span == (start + k * width, start + (k + 1) * width) for k, span in enumerate(spans)):
         return wide[:, start:end].view(len(wide), len(spans), width).transpose(0, 1)
     return torch.stack([wide[:, a:b] for a, b in spans])
+
+
+def as_one_vector(params: Sequence[Tensor]) -> Tensor:
+    """Let parameters be views of one vector [v], so that one copy sets them all, and return it."""
+    vector = torch.cat([param.detach().reshape(-1) for param in params]) if params else torch.empty(0)
+    for param, values in zip(params, torch.split(vector, [param.numel() for param in params]), strict=True):
+        param.data = values.view_as(param)
+    return vector
 
 
 def split_linear(head: nn.Module) -> tuple[nn.Linear | None, nn.Module | None]:

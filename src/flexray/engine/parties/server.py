@@ -5,8 +5,8 @@ Shapes: b = samples of a batch, n = samples of a split, o = sum of embedding wid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -28,12 +28,14 @@ from flexray.core.messages import (
     State,
     Turn,
 )
-from flexray.data.base import Split
+from flexray.data.base import IdArray, Split
 from flexray.engine.parties.devices import ON_CPU, seed_torch
+from flexray.engine.parties.missing import with_learned
 from flexray.engine.parties.pace import paced
 from flexray.engine.parties.rehearsal import lone_learner
-from flexray.engine.parties.spec import Shared, check_model
+from flexray.engine.parties.spec import STAND_IN, Shared, check_model
 from flexray.engine.parties.state import digest, fitting, get_state, load, save, set_state, with_more
+from flexray.engine.parties.table import Arrivals, Mixed, Table
 from flexray.engine.parties.trainer import Gradients, Trainer, trainable
 
 TABLE, ARRIVED = "table.embeddings", "table.arrived"
@@ -55,7 +57,7 @@ class Server:
         self._shared = shared
         self._task = shared.outline.task
         self._labels = self._load_labels()
-        self._batches = shared.batches()
+        self._batches, self._widths = shared.batches(), widths
         ends = list(accumulate(widths))
         self._spans = list(zip([0, *ends], ends, strict=False))
         self.head = self._compute.place(shared.build_head(widths))
@@ -63,10 +65,10 @@ class Server:
         self._probe(sum(widths))
         spec = shared.server
         self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
-        self._table = _Table(torch.empty(0), Arrivals(shared, 0))
+        self._table = Table(torch.empty(0), Arrivals(shared, 0))
         self._grad_bo: FloatArray = np.empty((0, 0))
         self._learner = None
-        if self._compute == ON_CPU and self._labels and not shared.predicts:
+        if self._compute == ON_CPU and self._labels and not shared.predicts and STAND_IN not in self.head._parameters:
             self._learner = lone_learner(self.head, self._trainer, sum(widths), self._labels["train"], shared)
 
     def _load_labels(self) -> dict[str, Tensor]:
@@ -85,9 +87,22 @@ class Server:
         if found != expected:
             raise ParticipantError(SERVER, "a first forward pass", f"its model returned {found}, expected {expected}")
 
-    def _forward(self, embeddings_bo: Tensor) -> Tensor:
-        prediction_bc: Tensor = self._call(embeddings_bo.clone())  # which the model may edit in place
+    def _forward(self, embeddings_bo: Tensor, present_bk: Tensor | None = None) -> Tensor:
+        prediction_bc: Tensor = self._call(self._whole(embeddings_bo, present_bk).clone())  # it may be edited in place
         return prediction_bc
+
+    def _whole(self, embeddings_bo: Tensor, present_bk: Tensor | None) -> Tensor:
+        return with_learned(embeddings_bo, self.head, present_bk, self._widths)
+
+    def _present(self, ids_b: IdArray, split: Split = "train") -> Tensor | None:
+        """Return which of these samples each party has [b, k]; None: each has all."""
+        present = self._shared.outline.present
+        return None if present is None else self._compute.put(torch.from_numpy(present[split][ids_b]))
+
+    def _batch(self, index: int) -> tuple[Tensor, Tensor | None]:
+        """Return the labels [b] of round ``index``, and which of its samples each party has."""
+        ids_b = self._batches.batch(index).ids_b
+        return self._labels["train"][torch.from_numpy(ids_b)], self._present(ids_b)
 
     def _reply(self, report: Report) -> ServerReply:
         flat = [p.detach().reshape(-1) for p in self.head.parameters()]
@@ -101,13 +116,14 @@ class Server:
     def train(self, index: int, order: Order, *replies: GroupReply) -> ServerReply:
         """Run the server's local iterations of round ``index`` on the parties' embeddings and return theta_0."""
         embeddings_bo = self._compute.put(concatenate(replies))
-        labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
+        labels_b, present_bk = self._batch(index)
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
             if self._learner is not None and order.pace is None:
                 return self._reply(self._learner(embeddings_bo, labels_b, order))
-            report = self._run(self._trainer.down(lambda: self._forward(embeddings_bo), labels_b), order)
-            return self._reply(self._with_loss(report, embeddings_bo, labels_b))
+            predict = partial(self._forward, embeddings_bo, present_bk)
+            report = self._run(self._trainer.down(predict, labels_b), order)
+            return self._reply(self._with_loss(report, predict, labels_b))
 
     def _run(self, gradients: Gradients, order: Order) -> Report:
         run = self._trainer.run if order.pace is None else paced(self._trainer, order.pace)
@@ -120,10 +136,10 @@ class Server:
         first of them.
         """
         embeddings_bo = self._compute.put(concatenate(replies)).requires_grad_()
-        labels_b = self._labels["train"][torch.from_numpy(self._batches.batch(index).ids_b)]
+        labels_b, present_bk = self._batch(index)
         with blame(SERVER, f"round {index + 1}"):
             seed_torch(self._shared.seed, SERVER_INDEX, "train", index)
-            loss = self._task.loss_fn(self._forward(embeddings_bo), labels_b)
+            loss = self._task.loss_fn(self._forward(embeddings_bo, present_bk), labels_b)
             (grad_bo,) = torch.autograd.grad(loss, [embeddings_bo], allow_unused=True, materialize_grads=True)
         self._grad_bo = grad_bo.cpu().numpy()
         return index
@@ -133,12 +149,12 @@ class Server:
         spans = [self._spans[party] for party in parties]
         return GroupReply(tuple(np.ascontiguousarray(self._grad_bo[:, start:end]) for start, end in spans))
 
-    def _with_loss(self, report: Report, embeddings_bo: Tensor, labels_b: Tensor) -> Report:
+    def _with_loss(self, report: Report, predict: Callable[[], Tensor], labels_b: Tensor) -> Report:
         """Add the batch's loss to the report of a server that took no iteration."""
         if report.loss is not None:
             return report
         with torch.no_grad():
-            loss = float(self._task.loss_fn(self._forward(embeddings_bo), labels_b))
+            loss = float(self._task.loss_fn(predict(), labels_b))
         return Report(report.tau, report.max_weight, loss, None if np.isfinite(loss) else 0)
 
     def fill(self, *replies: GroupReply) -> None:
@@ -146,7 +162,7 @@ class Server:
         self._fill(concatenate(replies))
 
     def _fill(self, embeddings_no: Tensor) -> None:
-        self._table = _Table(embeddings_no, Arrivals(self._shared, len(self._spans)))
+        self._table = Table(embeddings_no, Arrivals(self._shared, len(self._spans)))
 
     def answer(self, event: int, party: int, turn: int, order: Order, own: Turn) -> Answer:
         """VAFL: combine a party's fresh block with the stored ones, step, and return its gradient.
@@ -162,11 +178,14 @@ class Server:
         """
         with blame(SERVER, f"event {event + 1}"):
             table = self._mixed(event, party, turn, own)
-            loss = self._task.loss_fn(self._forward(table.embeddings_bo), self._labels["train"][table.ids_b])
+            loss = self._task.loss_fn(self._predict_mixed(table), self._labels["train"][table.ids_b])
             grad_bo = self._trainer.step_with_input(loss, table.own_bo, order)
         value = float(loss.detach())
-        report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, table.up_bytes, grad_bo.nbytes)
+        report = Report(order.tau, 1.0, value, None if np.isfinite(value) else 0, table.up_bytes, table.down_bytes)
         return Answer(grad_bo.cpu().numpy(), report, table.staleness)
+
+    def _predict_mixed(self, mixed: Mixed) -> Tensor:
+        return self._forward(mixed.embeddings_bo, self._present(mixed.ids_b.numpy()))
 
     def _mixed(self, event: int, party: int, turn: int, own: Turn) -> Mixed:
         """VAFL: write a party's fresh block into the table and return it beside the stored ones."""
@@ -177,23 +196,27 @@ class Server:
         own_bo = self._compute.put(self._table.embeddings_no[ids_b, start:end]).requires_grad_()
         stored_bo = self._compute.put(self._table.embeddings_no[ids_b])
         embeddings_bo = torch.cat((stored_bo[:, :start], own_bo, stored_bo[:, end:]), dim=1)
-        return Mixed(ids_b, own_bo, embeddings_bo, staleness, self._shared.block_bytes(party, own.block_bo))
+        ids = ids_b.numpy()
+        up, down = self._shared.block_bytes(party, own.block_bo, ids), self._shared.count(party, ids) * own_bo[0].nbytes
+        return Mixed(ids_b, own_bo, embeddings_bo, staleness, up, down)
 
     def evaluate(self, split: Split, *replies: GroupReply) -> dict[str, float]:
         """Return loss and metrics of a whole split from the parties' embeddings of it."""
-        prediction = self._predict(replies)
+        prediction = self._predict(split, replies)
         return {f"{split}_{key}": value for key, value in self._task.evaluate(prediction, self._labels[split]).items()}
 
-    def predict(self, *replies: GroupReply) -> FloatArray:
-        """Return the prediction [n, c] for the parties' embeddings, in evaluation mode."""
-        array: FloatArray = self._predict(replies).cpu().numpy()
+    def predict(self, split: Split, *replies: GroupReply) -> FloatArray:
+        """Return the prediction [n, c] of a split for the parties' embeddings, in evaluation mode."""
+        array: FloatArray = self._predict(split, replies).cpu().numpy()
         return array
 
-    def _predict(self, replies: Sequence[GroupReply]) -> Tensor:
+    def _predict(self, split: Split, replies: Sequence[GroupReply]) -> Tensor:
         with blame(SERVER, "evaluation"), torch.no_grad():
             self.head.eval()
-            chunk = self._shared.eval_batch
-            parts = [self._forward(part) for part in torch.split(self._compute.put(concatenate(replies)), chunk)]
+            chunk, embeddings_no = self._shared.eval_batch, self._compute.put(concatenate(replies))
+            ids = np.split(np.arange(len(embeddings_no)), range(chunk, len(embeddings_no), chunk))
+            each = zip(torch.split(embeddings_no, chunk), ids, strict=True)
+            parts = [self._forward(part, self._present(own, split)) for part, own in each]
             self.head.train()
             return torch.cat(parts)
 
@@ -226,48 +249,6 @@ class Server:
             self._table.arrivals.event_nk = torch.from_numpy(
                 np.array(fitting(saved, ARRIVED, (rows, parties)), dtype=np.int64)
             )
-
-
-class Arrivals:
-    """VAFL: the events [n, k] in which the last embeddings of every training sample arrived.
-
-    Args:
-        shared: What all participants know.
-        parties: How many parties there are; 0 before the table is filled.
-    """
-
-    def __init__(self, shared: Shared, parties: int) -> None:
-        self._streams = [shared.turns(k + 1) for k in range(parties)]
-        rows = shared.outline.sizes["train"] if parties else 0
-        self.event_nk = torch.zeros((rows, parties), dtype=torch.int64)
-
-    def note(self, event: int, party: int, turn: int) -> tuple[Tensor, tuple[float, ...]]:
-        """Note that the batch of a party's turn arrives; return its samples [b], and each party's mean age in them."""
-        ids_b = torch.from_numpy(self._streams[party].batch(turn).ids_b)
-        self.event_nk[ids_b, party] = event
-        return ids_b, tuple((event - self.event_nk[ids_b]).double().mean(dim=0).tolist())
-
-
-@dataclass
-class Mixed:
-    """VAFL: the samples of a turn's batch [b], its party's block and, beside the stored ones, all blocks [b, o].
-
-    ``staleness`` is each party's mean age, ``up_bytes`` the size of the party's message.
-    """
-
-    ids_b: Tensor
-    own_bo: Tensor
-    embeddings_bo: Tensor
-    staleness: tuple[float, ...]
-    up_bytes: int
-
-
-@dataclass
-class _Table:
-    """VAFL: the last embeddings [n, o] of every training sample, and when they arrived."""
-
-    embeddings_no: Tensor
-    arrivals: Arrivals
 
 
 def concatenate(replies: Sequence[GroupReply]) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from flexray.core.errors import ConfigError, blame
 from flexray.core.links import PLAIN, Wire
 from flexray.core.messages import LABELS_AT, SERVER, SERVER_INDEX, FloatArray
-from flexray.data.base import Dataset, Outline
+from flexray.data.base import BoolArray, Dataset, IdArray, Outline, Split
 from flexray.data.batches import BatchStream
 from flexray.data.outlines import check_classes, load_labels
 from flexray.engine.parties.devices import ON_CPU, Compute, seed_torch
@@ -28,6 +28,11 @@ from flexray.optimizers import LocalOptimizer
 
 Stacking = Literal["exact", "always", "off"]
 STACKING = get_args(Stacking)
+StandsIn = Literal["zeros", "mean", "last", "learned"]
+STANDS_IN = get_args(StandsIn)
+
+STAND_IN = "stand_in"
+"""A parameter of the server's model [o] and, of other kinds, an array in a party's state."""
 
 log = logging.getLogger("flexray")
 
@@ -79,6 +84,7 @@ class Shared:
         stack: Let parties of one process share operations: ``exact``: where all bits stay the same; ``always``: where
             they may differ; ``off``.
         learns: Whether anything is trained; else the run only takes its time.
+        stands_in: What stands in for the embedding of a sample that its party does not have.
     """
 
     dataset: Dataset
@@ -98,6 +104,7 @@ class Shared:
     predicts: bool = False
     stack: Stacking = "exact"
     learns: bool = True
+    stands_in: StandsIn = "zeros"
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -122,12 +129,41 @@ class Shared:
         """Whether the last embeddings of every training sample that party ``party`` (0-based) sent are stored."""
         return party in self.may_miss or (self.error_feedback and self.wire(party) != PLAIN)
 
-    def block_bytes(self, party: int, block_bo: FloatArray) -> int:
-        """Return the bytes of party ``party``'s (0-based) message of embeddings."""
+    def lacks(self, party: int, split: Split = "train") -> bool:
+        """Whether party ``party`` (0-based) does not have all samples of a split."""
+        return self.outline.present is not None and not bool(self.outline.present[split][:, party].all())
+
+    def has(self, party: int, ids_b: IdArray, split: Split = "train") -> BoolArray:
+        """Return which of these samples party ``party`` (0-based) has."""
+        if self.outline.present is None:
+            return np.ones(len(ids_b), np.bool_)
+        has_b: BoolArray = self.outline.present[split][ids_b, party]
+        return has_b
+
+    def count(self, party: int, ids_b: IdArray) -> int:
+        """Return how many of these training samples party ``party`` (0-based) has."""
+        return len(ids_b) if self.outline.present is None else int(self.has(party, ids_b).sum())
+
+    def counts(self, ids_b: IdArray) -> list[int]:
+        """Return how many of these training samples every party has."""
+        present = self.outline.present
+        if present is None:
+            return [len(ids_b)] * len(self.outline.parties)
+        has_bk: BoolArray = present["train"][ids_b]
+        return [int(many) for many in has_bk.sum(axis=0)]
+
+    def block_bytes(self, party: int, block_bo: FloatArray, ids_b: IdArray) -> int:
+        """Return the bytes of party ``party``'s (0-based) message of the embeddings of samples ``ids_b``."""
+        samples, width = self.count(party, ids_b), int(block_bo.shape[1])
         if not self.wires:
-            return block_bo.nbytes
-        samples, width = block_bo.shape
-        return self.wires[party].nbytes(samples, width, block_bo.itemsize)
+            return samples * width * block_bo.itemsize
+        return self.wires[party].nbytes(samples, width, block_bo.itemsize) if samples else 0
+
+    def all_block_bytes(self, parties: Sequence[int], blocks: Sequence[FloatArray], ids_b: IdArray) -> list[int]:
+        """Return :meth:`block_bytes` of several parties."""
+        if not self.wires and self.outline.present is None:
+            return [block.nbytes for block in blocks]
+        return [self.block_bytes(party, block, ids_b) for party, block in zip(parties, blocks, strict=True)]
 
     def batches(self) -> BatchStream:
         """Return the stream of mini-batches that all participants share."""
@@ -159,6 +195,8 @@ class Shared:
             seed_torch(self.seed, SERVER_INDEX, "init")
             outputs = self.outline.task.num_outputs
             head = build_module(self.server.model, SERVER, in_features=sum(widths), out_features=outputs)
+            if self.stands_in == "learned":
+                head.register_parameter(STAND_IN, nn.Parameter(torch.zeros(sum(widths))))
             return head.to(self.torch_dtype).train()
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from flexray.core.messages import FloatArray, Order, Report
 from flexray.data.batches import Batch
+from flexray.data.side_by_side import side_by_side
 from flexray.engine.parties.layers import LossGradient, Networks
 from flexray.engine.parties.learners import Descent, Learners
 from flexray.engine.parties.party import Party
@@ -39,12 +40,20 @@ class Stack:
         self.rest = rest
         self._rest_params = [param for layer in rest for param in layer.parameters()]
         self._values: list[Tensor] = []
+        alike = len({party.flattens for party in parties}) == 1
+        self._load = side_by_side([party.features["train"] for party in parties]) if alike else None
 
     def take(self, batch: Batch) -> Tensor:
         """Load a batch; return its embeddings [m, b, o], with which the first local iteration begins."""
-        x = [party.take(batch) for party in self.parties]
-        self._values = self.learners.forward(x[0].unsqueeze(0) if len(x) == 1 else torch.stack(x))
+        self._values = self.learners.forward(self._inputs(batch))
         return self._values[-1]
+
+    def _inputs(self, batch: Batch) -> Tensor:
+        if self._load is not None:
+            x_mb = self._load(batch.ids_b)
+            return x_mb.flatten(2) if self.parties[0].flattens else x_mb
+        x = [party.take(batch) for party in self.parties]
+        return x[0].unsqueeze(0) if len(x) == 1 else torch.stack(x)
 
     def embed(self, batch: Batch, index: int, absent: Collection[int] = ()) -> dict[int, FloatArray]:
         """Load a batch; return what arrives of it from every party that is not ``absent``, by number (0-based)."""

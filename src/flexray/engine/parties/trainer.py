@@ -69,6 +69,15 @@ class Trainer:
 
         return gradients
 
+    def apart(self, loss: Callable[[], Tensor]) -> Gradients:
+        """Return the gradients of a loss of the participant's own, and it."""
+
+        def gradients() -> tuple[Sequence[Tensor], Tensor]:
+            value = loss()
+            return self._gradients(value), value.detach()
+
+        return gradients
+
     def along(self, embed: Callable[[], Tensor], grad_bo: Tensor) -> Gradients:
         """Return the gradients J^T v for a given v, which stays the same while the parameters move.
 
@@ -78,8 +87,8 @@ class Trainer:
         """
 
         def gradients() -> tuple[Sequence[Tensor], Tensor]:
-            embedding_bo = embed()
-            return self._gradients(embedding_bo, grad_bo), (embedding_bo.detach() * grad_bo).sum()
+            along = scalar_along(embed(), grad_bo)
+            return self._gradients(along), along.detach()
 
         return gradients
 
@@ -128,8 +137,9 @@ class Trainer:
             grad: The loss's gradient with respect to the prediction.
         """
         params = list(self.params) if order.tau else []
+        scalar = output if grad is None else scalar_along(output, grad)
         wanted = [*params, input_bo]
-        *grads, input_grad = torch.autograd.grad(output, wanted, grad, allow_unused=True, materialize_grads=True)
+        *grads, input_grad = torch.autograd.grad(scalar, wanted, allow_unused=True, materialize_grads=True)
         if params:
             self.optimizer.begin(params, order.lr)(self._clip(grads))
         return input_grad
@@ -137,12 +147,20 @@ class Trainer:
     def _clip(self, grads: Sequence[Tensor]) -> Sequence[Tensor]:
         return grads if self.clip_norm is None else clip_gradients(grads, self.clip_norm)
 
-    def _gradients(self, output: Tensor, grad: Tensor | None = None) -> Sequence[Tensor]:
-        """Return the gradients of a loss or, given the loss's gradient with respect to it, of embeddings."""
+    def _gradients(self, output: Tensor) -> Sequence[Tensor]:
+        """Return the gradients of a scalar."""
         if not output.requires_grad:  # the parameters do not reach it, e.g. all outputs were dropped
             return [torch.zeros_like(p) for p in self.params]
-        grads = torch.autograd.grad(output, self.params, grad, allow_unused=True)
+        grads = torch.autograd.grad(output, self.params, allow_unused=True)
         return self._clip([torch.zeros_like(p) if g is None else g for p, g in zip(self.params, grads, strict=True)])
+
+
+def scalar_along(output: Tensor, grad: Tensor) -> Tensor:
+    """Return a scalar whose gradient with respect to ``output`` is ``grad``, bit for bit.
+
+    ``torch.autograd.grad(output, params, grad)`` would import SymPy, which takes up to a second of the first step.
+    """
+    return (output * grad).sum()
 
 
 def trainable(module: nn.Module) -> list[Tensor]:

@@ -10,19 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
+from operator import attrgetter
 
 import numpy as np
 from typing_extensions import override
 
-from flexray.core.columns import rows
+from flexray.core.columns import Rows
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, ServerReply, Turn
 from flexray.data.base import Split
 from flexray.engine.parties.devices import Compute
 from flexray.engine.parties.group import PartyGroup
 from flexray.engine.parties.labels import BlindServer, LabelHolder
 from flexray.engine.parties.party import Party
-from flexray.engine.parties.server import Arrivals, Server
+from flexray.engine.parties.server import Server
 from flexray.engine.parties.spec import ParticipantSpec, Shared
+from flexray.engine.parties.table import Arrivals
 from flexray.models import takes
 
 NOTHING: FloatArray = np.empty((0, 0), np.float32)
@@ -41,10 +43,14 @@ class UntrainedGroup(PartyGroup):
         self._batches = shared.batches()
         self._widths = _widths(specs, shared)
         self._optimizers = [spec.optimizer for spec in specs]
+        self._which = list(map(id, self._optimizers))
+        self._distinct = {id(optimizer): optimizer for optimizer in self._optimizers}
+        self._report_rows = Rows(Report, repeat(0.0), repeat(0.0))
+        self._nothing = [None] * len(specs)
         self._itemsize = shared.torch_dtype.itemsize
         self.parties = []
         self._absent: frozenset[int] = frozenset()
-        self._samples = 0
+        self._samples: Sequence[int] = ()
 
     @override
     def widths(self) -> tuple[int, ...]:
@@ -60,7 +66,7 @@ class UntrainedGroup(PartyGroup):
 
     @override
     def embed(self, index: int, absent: Sequence[int] = ()) -> GroupReply:
-        self._samples = len(self._batches.batch(index).ids_b)
+        self._samples = self._shared.counts(self._batches.batch(index).ids_b)
         self._absent = frozenset(absent)
         return GroupReply()
 
@@ -80,23 +86,30 @@ class UntrainedGroup(PartyGroup):
     ) -> GroupReply:
         return self._reports(index, orders, absent_next, self._up_bytes(), self._block_bytes())
 
+    @override
+    def learn(
+        self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, hands_over: bool
+    ) -> GroupReply:
+        nothing = [0] * len(orders)
+        if hands_over:
+            self._samples = self._shared.counts(np.arange(self._shared.outline.sizes["train"]))
+        return self._reports(index, orders, absent_next, self._up_bytes() if hands_over else nothing, nothing)
+
     def _up_bytes(self) -> list[int]:
         """Return the bytes of every party's message of embeddings."""
         if not self._shared.wires:
             return self._block_bytes()
-        blocks = zip(self._shared.wires, self._widths, strict=True)
-        return [wire.nbytes(self._samples, width, self._itemsize) for wire, width in blocks]
+        blocks = zip(self._shared.wires, self._samples, self._widths, strict=True)
+        return [wire.nbytes(n, width, self._itemsize) if n else 0 for wire, n, width in blocks]
 
     def _block_bytes(self) -> list[int]:
-        return [self._samples * width * self._itemsize for width in self._widths]
+        return [n * width * self._itemsize for n, width in zip(self._samples, self._widths, strict=True)]
 
     def _reports(
         self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, up: list[int], down: list[int]
     ) -> GroupReply:
-        taus, rates = [order.tau for order in orders], [order.lr for order in orders]
-        reports = rows(
-            Report, taus, self._max_weights(taus, rates), repeat(None), repeat(None), up, down, repeat(0.0), repeat(0.0)
-        )
+        taus, rates = (list(map(attrgetter(column), orders)) for column in ("tau", "lr"))
+        reports = self._report_rows(taus, self._max_weights(taus, rates), self._nothing, self._nothing, up, down)
         for k in self._absent:
             reports[k] = Report(0, 1.0)
         if absent_next is not None:
@@ -105,10 +118,9 @@ class UntrainedGroup(PartyGroup):
 
     def _max_weights(self, taus: Sequence[int], rates: Sequence[float]) -> list[float]:
         """Return w_bar of every party; most are those of many others."""
-        keys = list(zip(map(id, self._optimizers), taus, rates, strict=True))
-        optimizers = {id(optimizer): optimizer for optimizer in self._optimizers}
-        known = {(k, tau, lr): optimizers[k].max_weight(tau, lr) for k, tau, lr in set(keys)}
-        return list(map(known.__getitem__, keys))
+        keys = zip(self._which, taus, rates, strict=True)
+        known = {key: self._distinct[key[0]].max_weight(*key[1:]) for key in set(keys)}
+        return list(map(known.__getitem__, zip(self._which, taus, rates, strict=True)))
 
     @override
     def first_turn(self, place: int) -> Turn:
@@ -179,9 +191,9 @@ class UntrainedServer(BlindServer):
     @override
     def answer(self, event: int, party: int, turn: int, order: Order, own: Turn) -> Answer:
         ids_b, staleness = self._arrivals.note(event, party, turn)
-        width, itemsize = self._widths[party], self._state_v.itemsize
-        up = self._shared.wire(party).nbytes(len(ids_b), width, itemsize)
-        return Answer(NOTHING, Report(order.tau, 1.0, None, None, up, len(ids_b) * width * itemsize), staleness)
+        width, itemsize, samples = self._widths[party], self._state_v.itemsize, self._shared.count(party, ids_b.numpy())
+        up = self._shared.wire(party).nbytes(samples, width, itemsize) if samples else 0
+        return Answer(NOTHING, Report(order.tau, 1.0, None, None, up, samples * width * itemsize), staleness)
 
 
 def _widths(specs: Sequence[ParticipantSpec], shared: Shared) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from flexray.run.watch.folder import ModelObserver, TableObserver
 from flexray.run.watch.summary import SummaryObserver
 from flexray.run.watch.terminal import ProgressObserver
 from flexray.run.watch.timeline import TimelineObserver
-from flexray.run.watch.totals import CostObserver, SumObserver, WaitObserver
+from flexray.run.watch.totals import CostObserver, SumObserver, TimeoutObserver, WaitObserver
 from flexray.run.watch.tracking import TrackingObserver, make_tracker
 
 if TYPE_CHECKING:  # a single run needs nothing of the report, which that imports
@@ -56,7 +56,11 @@ def usual_observers(
     x = job.experiment
     observers: list[Observer] = [
         TableObserver(
-            folder, goes_on, x.bounds_turns, next((s.until for s in sums if isinstance(s, CostObserver)), None)
+            folder,
+            goes_on,
+            waits=x.bounds_turns,
+            costs=next((s.until for s in sums if isinstance(s, CostObserver)), None),
+            timeouts=x.chooses_timeout,
         ),
         TimelineObserver(folder, job.timeline_rounds, x.time_unit, goes_on),
     ]
@@ -77,7 +81,8 @@ def chosen_sums(job: Job) -> list[SumObserver]:
     """Return what adds up sums that the summaries of some runs have."""
     x = job.experiment
     waits = [WaitObserver(x.names)] if x.bounds_turns else []
-    return [*waits, *([CostObserver(x.names, job.costs, x.target)] if job.costs else [])]
+    timeouts = [TimeoutObserver()] if x.chooses_timeout else []
+    return [*waits, *timeouts, *([CostObserver(x.names, job.costs, x.target)] if job.costs else [])]
 
 
 def check_state(state: ObserverState, folder: Path, job: Job) -> None:

@@ -23,8 +23,8 @@ ROUND_COLUMNS = (
     "round", "sim_time", "duration", "tau", "lr", "train_loss", "sent_bytes", "utilization", "party", "staleness",
     "absent",
 )  # fmt: skip
-WAITED = "waited"
-"""A further column where parties may wait for slower ones."""
+WAITED, TIMEOUT = "waited", "timeout"
+"""Further columns: where parties may wait for slower ones, and where rounds have timeouts of their own."""
 
 
 def event_files(folder: Path) -> list[Path]:
@@ -74,6 +74,7 @@ class TableObserver(Observer):
         goes_on: Write on in the files that are there, from where :meth:`load` says.
         waits: Parties may wait for slower ones: say how long they did.
         costs: Returns what the run has cost until a time, for columns of ``evals.csv``.
+        timeouts: Rounds have timeouts of their own: say which.
     """
 
     def __init__(
@@ -82,14 +83,17 @@ class TableObserver(Observer):
         goes_on: bool = False,
         waits: bool = False,
         costs: Callable[[float], Mapping[str, float]] | None = None,
+        timeouts: bool = False,
     ) -> None:
         self._waits = waits
+        self._timeouts = timeouts
         self._costs = costs
         self._rounds_file = open_new(folder / ROUNDS_FILE, goes_on)
         self._evals_file = open_new(folder / EVALS_FILE, goes_on)
         self._evals = csv.writer(self._evals_file, lineterminator="\n")
         if not goes_on:
-            self._rounds_file.write(",".join((*ROUND_COLUMNS, WAITED) if waits else ROUND_COLUMNS) + "\n")
+            further = (*([WAITED] if waits else []), *([TIMEOUT] if timeouts else []))
+            self._rounds_file.write(",".join((*ROUND_COLUMNS, *further)) + "\n")
         self._metrics: tuple[str, ...] = ()
         self._names: tuple[str, ...] = ()
         self._before: dict[str, tuple[tuple[float, ...], str]] = {}
@@ -112,6 +116,7 @@ class TableObserver(Observer):
             "" if record.staleness is None else json.dumps(record.staleness),
             "" if record.absent is None else json.dumps([self._names[k] for k in record.absent]),
             *([record.waited_units] if self._waits else []),
+            *([record.timeout_units] if self._timeouts else []),
         ]  # fmt: skip
 
     def _listed(self, column: str, values: tuple[float, ...]) -> str:

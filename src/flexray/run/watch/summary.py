@@ -22,9 +22,10 @@ from flexray.config.job import Job
 from flexray.core.costs import TITLES
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.core.runfolder import SUMMARY_FILE
+from flexray.data.outlines import samples_by_party
 from flexray.engine.driver.experiment import Experiment
 from flexray.run.watch.base import Observer, ObserverState
-from flexray.run.watch.totals import SumObserver
+from flexray.run.watch.totals import SumObserver, timeout_rows
 from flexray.traces.speeds import Samples, TraceSpeeds
 
 PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
@@ -106,6 +107,7 @@ class SummaryObserver(Observer):
             "divergence": None if diverged is None else vars(diverged),
             "num_parties": len(self._names),
             "parties": list(self._names),
+            **({"columns": {k: list(own) for k, own in cut.items()}} if (cut := x.shared.outline.columns) else {}),
             "rounds": ended.rounds,
             "sim_time": ended.sim_time,
             **_time_unit(x),
@@ -134,6 +136,7 @@ class SummaryObserver(Observer):
         return {
             "sent_bytes": sum(self._up) + sum(self._down),
             "bytes_by_party": {name: {"up": up, "down": down} for name, up, down in sent},
+            **({"samples_by_party": samples} if (samples := samples_by_party(x.shared.outline)) else {}),
             "absent_rounds": None if x.absences is None else dict(zip(self._names, self._absent, strict=True)),
             **{name: value for observer in self._sums for name, value in observer.summary().items()},
         }
@@ -207,8 +210,10 @@ def summary_rows(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]
         ("time (seconds)" if unit == "seconds" else f"simulated time ({unit})", f"{summary['sim_time']:,.6g}"),
         *_final_rows(summary),
         *_target_rows(summary),
+        *_missing_rows(summary),
         *_absence_rows(summary),
         *_waiting_rows(summary),
+        *timeout_rows(summary),
         ("sent (MB)", f"{summary['sent_bytes'] / 1e6:,.1f}"),
         *_cost_rows(summary),
         ("wall time (s), of it set-up", f"{summary['wall_s']:.1f}, {summary['setup_s']:.1f}"),
@@ -233,6 +238,21 @@ def _memory_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     known = [mb for mb in summary["peak_memory_mb"] if mb is not None]
     shown = ", ".join(f"{mb:,.0f}" for mb in known) if len(known) <= 4 else f"{min(known):,.0f} to {max(known):,.0f}"
     return [("peak memory by party process (MB)", shown)] if known else []
+
+
+def _missing_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the training and test samples that parties lack, if any do; of many parties, the fewest and the most."""
+    rows = []
+    for split, words in (("train", "training"), ("test", "test")):
+        counts = {name: of[split] for name, of in summary.get("samples_by_party", {}).items() if split in of}
+        lost = {name: count["missing"] for name, count in counts.items()}
+        if not any(lost.values()):
+            continue
+        shown = ", ".join(f"{name} {n:,}" for name, n in lost.items() if n)
+        if len(lost) > 4:
+            shown = f"{min(lost.values()):,} to {max(lost.values()):,} a party"
+        rows.append((f"{words} samples missing, of {sum(next(iter(counts.values())).values()):,}", shown))
+    return rows
 
 
 def _absence_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

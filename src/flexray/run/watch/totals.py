@@ -69,6 +69,47 @@ class WaitObserver(SumObserver):
         return {"waited": dict(zip(self._names[:-1], map(float, self._units), strict=False))}
 
 
+class TimeoutObserver(SumObserver):
+    """Notes the timeouts that rounds got: the shortest, the longest and the mean."""
+
+    KIND: ClassVar[Any] = {"units": Saved, "rounds": int, "least": float, "most": float}
+
+    def __init__(self) -> None:
+        super().__init__(("timeout",))
+        self._rounds, self._least, self._most = 0, 0.0, 0.0
+
+    @override
+    def on(self, record: Record) -> None:
+        if isinstance(record, RoundRecord) and record.timeout_units is not None:
+            self._least = min(self._least, record.timeout_units) if self._rounds else record.timeout_units
+            self._rounds += 1
+            self._units[0] += Fraction(record.timeout_units)
+            self._most = max(self._most, record.timeout_units)
+
+    @override
+    def summary(self) -> dict[str, Any]:
+        if not self._rounds:
+            return {"timeout": None}
+        return {"timeout": {"least": self._least, "mean": float(self._units[0] / self._rounds), "most": self._most}}
+
+    @override
+    def save(self) -> ObserverState:
+        return {**super().save(), "rounds": self._rounds, "least": self._least, "most": self._most}
+
+    @override
+    def load(self, state: ObserverState) -> None:
+        super().load(state)
+        self._rounds, self._least, self._most = state["rounds"], state["least"], state["most"]
+
+
+def timeout_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the timeouts that rounds got, if they were chosen."""
+    if not (chosen := summary.get("timeout")):
+        return []
+    shown = "{least:,.6g} to {most:,.6g}, mean {mean:,.6g}" if chosen["least"] < chosen["most"] else "{mean:,.6g}"
+    return [(f"timeout chosen ({summary['time_unit']})", shown.format(**chosen))]
+
+
 class CostObserver(SumObserver):
     """Adds up how long each participant computed and what its link carried, and says what that costs.
 
@@ -87,26 +128,37 @@ class CostObserver(SumObserver):
         self._sent = [0] * (len(names) - 1)
         self._to_target: dict[str, float] | None = None
         self._end = 0.0
+        self._work: tuple[tuple[int, ...], tuple[float, ...]] = ((), ())
+        self._rounds = 0
 
     @override
     def on(self, record: Record) -> None:
         if isinstance(record, RoundRecord):
-            for k, (tau, unit) in enumerate(zip(record.tau, record.unit_times, strict=True)):
-                if tau:
-                    self._units[k] += tau * Fraction(unit)
-            for k, (up, down) in enumerate(zip(record.up_bytes, record.down_bytes, strict=True)):
-                self._sent[k] += up + down
+            work = record.tau, record.unit_times
+            if work != self._work:
+                self._settle()
+                self._work = work
+            self._rounds += 1
+            self._sent = list(map(sum, zip(self._sent, record.up_bytes, record.down_bytes, strict=True)))
         elif isinstance(record, EvalRecord):
             if self._to_target is None and self._target.met_by(record.metrics):
                 self._to_target = self.until(record.sim_time)
         elif isinstance(record, Ended):
             self._end = record.sim_time
 
+    def _settle(self) -> None:
+        """Add up the last rounds, in which local iterations and their times were the same."""
+        for k, (tau, unit) in enumerate(zip(*self._work, strict=True)):
+            if tau:
+                self._units[k] += self._rounds * tau * Fraction(unit)
+        self._rounds = 0
+
     def until(self, time: float) -> dict[str, float]:
         """Return the costs of all participants together, of what was seen, up to ``time``."""
         return {name: total(shares) for name, shares in self._shares(time).items()}
 
     def _shares(self, time: float) -> dict[str, Shares]:
+        self._settle()
         found = {}
         if self._costs.has_energy:
             found[ENERGY] = self._costs.energy(self._units, self._sent)
@@ -128,11 +180,13 @@ class CostObserver(SumObserver):
 
     @override
     def save(self) -> ObserverState:
+        self._settle()
         return {**super().save(), "sent": list(self._sent), "to_target": self._to_target}
 
     @override
     def load(self, state: ObserverState) -> None:
         super().load(state)
+        self._rounds = 0
         self._sent, self._to_target = list(state["sent"]), state["to_target"]
 
     @override

@@ -76,6 +76,8 @@ class TrackingObserver(Observer):
             "round/sim_time": record.sim_time,
             "round/sent_bytes": self._sent_bytes,
         }
+        if record.timeout_units is not None:
+            values["round/timeout"] = record.timeout_units
         for k in record.present:
             name = self._names[k]
             values[f"tau/{name}"] = record.tau[k]

@@ -22,6 +22,7 @@ from ray.exceptions import (
 )
 from typing_extensions import override
 
+from flexray.core.collector import rarer_collections
 from flexray.core.errors import FlexrayError, LostProcessError, ParticipantError
 from flexray.core.messages import Record, Snapshot, Started
 from flexray.engine.driver.experiment import Experiment
@@ -134,11 +135,12 @@ class DriverActor:
         batch: list[Record] = []
         sent_s = time.monotonic()
         self._driver = make_driver(experiment, RayRuntime(actors), placement)
-        for record in self._driver.run(saves, since):
-            batch.append(record)
-            if time.monotonic() - sent_s > BATCH_S or isinstance(record, Started):
-                yield batch
-                batch, sent_s = [], time.monotonic()
+        with rarer_collections(len(experiment.names)):
+            for record in self._driver.run(saves, since):
+                batch.append(record)
+                if time.monotonic() - sent_s > BATCH_S or isinstance(record, Started):
+                    yield batch
+                    batch, sent_s = [], time.monotonic()
         yield batch
 
 

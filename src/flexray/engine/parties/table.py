@@ -1,0 +1,56 @@
+"""VAFL: the server's table of last embeddings (docs/algorithms.md, VAFL).
+
+Shapes: b = samples of a batch, n = training samples, k = parties, o = sum of embedding widths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from flexray.engine.parties.spec import Shared
+
+
+class Arrivals:
+    """VAFL: the events [n, k] in which the last embeddings of every training sample arrived.
+
+    Args:
+        shared: What all participants know.
+        parties: How many parties there are; 0 before the table is filled.
+    """
+
+    def __init__(self, shared: Shared, parties: int) -> None:
+        self._streams = [shared.turns(k + 1) for k in range(parties)]
+        rows = shared.outline.sizes["train"] if parties else 0
+        self.event_nk = torch.zeros((rows, parties), dtype=torch.int64)
+
+    def note(self, event: int, party: int, turn: int) -> tuple[Tensor, tuple[float, ...]]:
+        """Note that the batch of a party's turn arrives; return its samples [b], and each party's mean age in them."""
+        ids_b = torch.from_numpy(self._streams[party].batch(turn).ids_b)
+        self.event_nk[ids_b, party] = event
+        return ids_b, tuple((event - self.event_nk[ids_b]).double().mean(dim=0).tolist())
+
+
+@dataclass
+class Mixed:
+    """VAFL: the samples of a turn's batch [b], its party's block and, beside the stored ones, all blocks [b, o].
+
+    ``staleness`` is each party's mean age, ``up_bytes`` and ``down_bytes`` are the sizes of its message and the answer.
+    """
+
+    ids_b: Tensor
+    own_bo: Tensor
+    embeddings_bo: Tensor
+    staleness: tuple[float, ...]
+    up_bytes: int
+    down_bytes: int
+
+
+@dataclass
+class Table:
+    """VAFL: the last embeddings [n, o] of every training sample, and when they arrived."""
+
+    embeddings_no: Tensor
+    arrivals: Arrivals
