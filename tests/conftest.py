@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 import torch
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from flexray.config.job import Job, build
 from flexray.config.schema import config_folder
+from flexray.config.typed import parser
 from flexray.core.messages import Record
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
@@ -49,6 +49,13 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         os.environ[ADDRESS] = start_server()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give all tests with real Ray to one of the processes that run tests side by side."""
+    for item in items:
+        if item.get_closest_marker("ray"):
+            item.add_marker(pytest.mark.xdist_group("ray"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -89,10 +96,10 @@ def compose_job() -> Compose:
     Hydra composes each set of choices once, which is slow; values of single keys are set in its typed result.
     """
 
-    folder, parser = config_folder(), OverridesParser.create()
+    folder = config_folder()
 
     def compose(*overrides: str, **replaced: Any) -> Job:
-        parsed = parser.parse_overrides(list(overrides))
+        parsed = parser().parse_overrides(list(overrides))
         groups = [o.input_line for o in parsed if (folder / o.key_or_group).is_dir()]
         cfg, choices = pickle.loads(of_choices("cluster=inline", "dtype=float64", *groups))
         for o in parsed:

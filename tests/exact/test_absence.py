@@ -12,40 +12,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch.nn import functional
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 from flexray.core.absence import DrawnAbsences, RecordedAbsences
-from flexray.data.batches import BatchStream
 from flexray.engine.driver.experiment import Experiment
-from flexray.engine.driver.make import make_driver
-from flexray.engine.hosts.inline import borrowed_torch
-from flexray.engine.hosts.plan import place
 from flexray.engine.parties.last_sent import LastSent
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.state import digest
 from flexray.run.command import run_command
 from helpers.drawing import image_folder
 from helpers.jobs import Compose, Run, WriteBundle
-from helpers.reference import run_rounds
 from helpers.reference_cases import (
     ALGORITHMS,
-    BATCH,
     LINEAR,
     MLP,
     PACE,
     ROUNDS,
     RULES,
-    SEED,
-    assert_same_parameters,
-    assert_same_rows,
-    copies,
-    ids_of,
+    compare,
     overrides,
     participants,
-    world_of,
 )
-from helpers.several_hosts import SeveralHosts
+from helpers.several_hosts import assert_same_on_hosts
 from helpers.small import NAMES, SMALL, rounds_of
 
 ROUND_ALGORITHMS = [name for name in ALGORITHMS if not name.startswith("vafl")]
@@ -166,18 +154,11 @@ def test_it_is_the_plain_loop(compose_job: Any, run_inline: Run, bundle: Path, a
     rules = [RULES["momentum"], RULES["all, clipped"], RULES["varying"], RULES["momentum"]]
     given = [*overrides(bundle, override, PACE, rates), "absence.probability=[0.5,0.2,0.7]"]
     job = compose_job(*given, server=server, parties=participants(rules))
-    x = job.experiment
-    away = [x.absent(r, IDLE) for r in range(ROUNDS)]
+    away = [job.experiment.absent(r, IDLE) for r in range(ROUNDS)]
     assert len(set(away)) >= 5
     assert away[0], "one whose first round comes later is wanted; choose other numbers"
-    world = world_of(x, bundle, rules, functional.cross_entropy)
-    starts = copies(world)
-    ids = ids_of(BatchStream(24, BATCH, SEED))
-    rows = run_rounds(world, override.removeprefix("algo="), PACE, rates, ids, ROUNDS, away.__getitem__)
-    records = run_inline(job)
-    assert_same_rows(rounds_of(records), rows)
-    assert [record.absent for record in rounds_of(records)] == [row.absent for row in rows]
-    assert_same_parameters(records[-1], world.models(), starts)
+    both = compare(job, run_inline, bundle, algo, rules, rates)
+    assert [record.absent for record, _ in both] == [row.absent for _, row in both]
 
 
 def test_a_dummy_round_is_taken_by_all_and_gives_the_first_rates(compose_small: Compose, run_inline: Run) -> None:
@@ -231,20 +212,12 @@ def test_absence_that_does_not_happen_changes_no_number(algo: str, compose_small
             np.testing.assert_array_equal(value, without[-1].states[name][key])  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("algo", NAMES)
-def test_hosts_give_the_numbers_of_one_process(
-    algo: str, size: int, compose_small: Compose, run_inline: Run, write_bundle: WriteBundle
-) -> None:
+def test_hosts_give_the_numbers_of_one_process(algo: str, compose_small: Compose, write_bundle: WriteBundle) -> None:
     path = write_bundle(dict.fromkeys("abcde", (3,)))
     words = (f"algo={algo}", "model.dropout=0.2", "server=mlp", "absence.probability={a:0.4,c:0.5,e:0.2}")
-    job = compose_small(*words, "network.bits=6", path=path)
-    alone = run_inline(job)
+    alone = assert_same_on_hosts(compose_small(*words, "network.bits=6", path=path))
     assert {k for record in rounds_of(alone) for k in record.absent or ()} == {0, 2, 4}
-    with borrowed_torch():
-        spread = list(make_driver(job.experiment, SeveralHosts(), place(5, size)).run())
-    assert spread[:-1] == alone[:-1]
-    assert spread[-1].digests == alone[-1].digests  # type: ignore[union-attr]
 
 
 def test_who_reads_ahead_is_asked_for_what_comes_when_it_is_back(

@@ -19,7 +19,6 @@ from flexray.data.batches import BatchStream
 from flexray.engine.driver.make import make_driver
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
-from flexray.engine.hosts.plan import place
 from flexray.engine.parties.apart import first_targets
 from flexray.engine.parties.last_sent import LastSent
 from helpers.jobs import Compose, Run
@@ -38,7 +37,7 @@ from helpers.reference_cases import (
     participants,
     world_of,
 )
-from helpers.several_hosts import SeveralHosts
+from helpers.several_hosts import assert_same_on_hosts
 from helpers.small import FIELD, ended, rounds_of
 
 ROUNDS = 50
@@ -163,20 +162,14 @@ def test_what_a_message_loses_comes_with_the_next() -> None:
         assert not last.of(np.array([1, 3])).any()
 
 
-@pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize(
     "words",
     [*(f"algo={name}" for name in FIELD), "algo=vafl network.error_feedback=true", "algo=fedonce algo.apart_rounds=5"],
 )
-def test_hosts_give_the_numbers_of_one_process(words: str, size: int, compose_small: Compose, run_inline: Run) -> None:
+def test_hosts_give_the_numbers_of_one_process(words: str, compose_small: Compose) -> None:
     more = ("model.dropout=0.2", "network.top_k=0.4", "network.noise=0.01")
     sample = () if "vafl" in words else ("absence.sample=2",)
-    job = compose_small(*words.split(), *more, *sample)
-    alone = run_inline(job)
-    with borrowed_torch():
-        spread = list(make_driver(job.experiment, SeveralHosts(), place(3, size)).run())
-    assert spread[:-1] == alone[:-1]
-    assert ended(spread).digests == ended(alone).digests
+    assert_same_on_hosts(compose_small(*words.split(), *more, *sample), (1, 2))
 
 
 def test_sender_and_server_keep_the_same_surrogates_in_vafl(compose_small: Compose) -> None:

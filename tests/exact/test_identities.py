@@ -8,12 +8,9 @@ import pytest
 import torch
 
 from flexray.core.messages import Ended, EvalRecord, RoundRecord, Started
-from flexray.engine.driver.make import make_driver
-from flexray.engine.hosts.inline import borrowed_torch
-from flexray.engine.hosts.plan import place
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.state import digest
-from helpers.several_hosts import SeveralHosts
+from helpers.several_hosts import assert_same_on_hosts
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
 SMALL = ("model.hidden=[4]", "embedding=3", "dataset.batch_size=5", "rounds=5", "timeout=6", "eval_every=2")
@@ -125,17 +122,9 @@ def test_the_frozen_count_neither_in_min_and_max_nor_in_the_slowest(compose, run
 
 @pytest.mark.parametrize(("dropout", "sizes"), [(0.0, (1, 2)), (0.2, (1, 3, 5))])
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_hosts_give_the_numbers_of_one_process(compose, run_inline, write_bundle, algo, dropout, sizes):
+def test_hosts_give_the_numbers_of_one_process(compose, write_bundle, algo, dropout, sizes):
     options = (f"model.dropout={dropout}", "server=mlp", f"server.dropout={dropout / 2}")
-    job = compose(algo, *options, "rounds=7", path=write_bundle(FIVE))
-    alone = run_inline(job)
-    for size in sizes:
-        placement, runtime = place(5, size), SeveralHosts()
-        with borrowed_torch():
-            spread = list(make_driver(job.experiment, runtime, placement).run())
-        assert len(runtime.hosts) == -(-5 // size) + 1
-        assert spread[:-1] == alone[:-1]
-        assert spread[-1].digests == alone[-1].digests
+    assert_same_on_hosts(compose(algo, *options, "rounds=7", path=write_bundle(FIVE)), sizes)
 
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])

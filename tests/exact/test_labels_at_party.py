@@ -8,32 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch.nn import functional
 
-from flexray.data.batches import BatchStream
 from flexray.engine.driver.make import make_driver
 from flexray.engine.hosts.inline import borrowed_torch
 from flexray.engine.hosts.plan import place
 from helpers.audit import Audited, assert_private, holds
 from helpers.jobs import Compose, Run, WriteBundle
-from helpers.reference import run_rounds
 from helpers.reference_cases import (
     ALGORITHMS,
-    BATCH,
     PACE,
-    ROUNDS,
     RULES,
-    SEED,
     SERVERS,
-    assert_same_parameters,
-    assert_same_rows,
-    copies,
-    ids_of,
+    compare,
     overrides,
     participants,
-    world_of,
 )
-from helpers.several_hosts import SeveralHosts
+from helpers.several_hosts import SeveralHosts, assert_same_on_hosts
 from helpers.small import NAMES, ended, rounds_of
 
 AT_B = "labels_at=b"
@@ -46,17 +36,8 @@ def test_it_is_the_plain_loop(compose_job: Any, run_inline: Run, bundle: Path, a
     rules = [RULES["momentum"], RULES["all, clipped"], RULES["varying"], RULES["momentum and proximal"]]
     given = [*overrides(bundle, override, PACE, rates), AT_B, "absence.probability=[0.4,0,0.3]"]
     job = compose_job(*given, server=SERVERS["mlp"], parties=participants(rules))
-    away = [job.experiment.absent(r, (0.0,) * 4) for r in range(ROUNDS)]
-    world = world_of(job.experiment, bundle, rules, functional.cross_entropy)
-    starts = copies(world)
     pace = replace(PACE, t_comm=tuple(units + PACE.t_comm[1] for units in PACE.t_comm))
-    ids = ids_of(BatchStream(24, BATCH, SEED))
-    rows = run_rounds(
-        world, override.removeprefix("algo="), pace, rates, ids, ROUNDS, away.__getitem__, labels_at_party=True
-    )
-    records = run_inline(job)
-    assert_same_rows(rounds_of(records), rows)
-    assert_same_parameters(ended(records), world.models(), starts)
+    compare(job, run_inline, bundle, algo, rules, rates, pace, labels_at_party=True)
 
 
 @pytest.mark.parametrize("algo", ["pbcd", "vafl"])
@@ -86,22 +67,15 @@ def test_predictions_and_their_gradients_count_on_the_link_of_the_labels(
         assert record.comm_units == pytest.approx(max(own[k] for k in parties) + 2 + 2 * top / 60, rel=1e-15)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("algo", [*NAMES, "vafl"])
-def test_hosts_give_the_numbers_of_one_process(
-    algo: str, size: int, compose_small: Compose, run_inline: Run, write_bundle: WriteBundle
-) -> None:
+def test_hosts_give_the_numbers_of_one_process(algo: str, compose_small: Compose, write_bundle: WriteBundle) -> None:
     path = write_bundle(dict.fromkeys("abcde", (3,)))
     absence = ["absence.probability={a:0.4,c:0.5}"] if algo != "vafl" else []
     job = compose_small(
         f"algo={algo}", "model.dropout=0.2", "server=mlp", "server.dropout=0.1", "labels_at=d", "network.noise=0.1",
         "rounds=8", *absence, path=path,
     )  # fmt: skip
-    alone = run_inline(job)
-    with borrowed_torch():
-        spread = list(make_driver(job.experiment, SeveralHosts(), place(5, size)).run())
-    assert spread[:-1] == alone[:-1]
-    assert ended(spread).digests == ended(alone).digests
+    assert_same_on_hosts(job)
 
 
 class Watched(Audited, SeveralHosts):

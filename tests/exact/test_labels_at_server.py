@@ -7,32 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch.nn import functional
 
-from flexray.data.batches import BatchStream
-from flexray.engine.driver.make import make_driver
-from flexray.engine.hosts.inline import borrowed_torch
-from flexray.engine.hosts.plan import place
 from flexray.engine.parties.group import PartyGroup
 from helpers.jobs import Compose, Run, WriteBundle
-from helpers.reference import run_rounds
 from helpers.reference_cases import (
     ALGORITHMS,
-    BATCH,
     PACE,
-    ROUNDS,
     RULES,
-    SEED,
     SERVERS,
-    assert_same_parameters,
-    assert_same_rows,
-    copies,
-    ids_of,
+    compare,
     overrides,
     participants,
-    world_of,
 )
-from helpers.several_hosts import SeveralHosts
+from helpers.several_hosts import assert_same_on_hosts
 from helpers.small import NAMES, ended, rounds_of
 
 AT_SERVER = "labels_at=server"
@@ -48,16 +35,7 @@ def test_it_is_the_plain_loop(
     rules = [RULES["momentum"], RULES["all, clipped"], RULES["varying"], RULES["momentum and proximal"]]
     given = [*overrides(bundle, override, PACE, rates), AT_SERVER, absence]
     job = compose_job(*given, server=SERVERS[server], parties=participants(rules))
-    away = [job.experiment.absent(r, (0.0,) * 4) for r in range(ROUNDS)]
-    world = world_of(job.experiment, bundle, rules, functional.cross_entropy)
-    starts = copies(world)
-    ids = ids_of(BatchStream(24, BATCH, SEED))
-    rows = run_rounds(
-        world, override.removeprefix("algo="), PACE, rates, ids, ROUNDS, away.__getitem__, labels_at_server=True
-    )
-    records = run_inline(job)
-    assert_same_rows(rounds_of(records), rows)
-    assert_same_parameters(ended(records), world.models(), starts)
+    compare(job, run_inline, bundle, algo, rules, rates, labels_at_server=True)
 
 
 @pytest.mark.parametrize("server", ["linear", "mlp"])
@@ -112,21 +90,14 @@ def test_vafl_has_labels_at_the_server_anyway(compose_small: Compose, run_inline
     assert ended(shared).digests == ended(alone).digests
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("algo", NAMES)
-def test_hosts_give_the_numbers_of_one_process(
-    algo: str, size: int, compose_small: Compose, run_inline: Run, write_bundle: WriteBundle
-) -> None:
+def test_hosts_give_the_numbers_of_one_process(algo: str, compose_small: Compose, write_bundle: WriteBundle) -> None:
     path = write_bundle(dict.fromkeys("abcde", (3,)))
     job = compose_small(
         f"algo={algo}", "model.dropout=0.2", "server=mlp", "server.dropout=0.1", AT_SERVER, "network.noise=0.1",
         "absence.probability={a:0.4,c:0.5}", path=path,
     )  # fmt: skip
-    alone = run_inline(job)
-    with borrowed_torch():
-        spread = list(make_driver(job.experiment, SeveralHosts(), place(5, size)).run())
-    assert spread[:-1] == alone[:-1]
-    assert ended(spread).digests == ended(alone).digests
+    assert_same_on_hosts(job)
 
 
 def test_a_divergence_is_seen(compose_small: Compose, run_inline: Run) -> None:

@@ -55,7 +55,7 @@ def test_every_algorithm_goes_on_from_any_round(
 ) -> None:
     path = write_bundle()
     overrides = (
-        f"algo={algo}", "dataset=bundle", f"dataset.path={path}", "dataset.batch_size=7", "rounds=9", "eval_every=4",
+        f"algo={algo}", "dataset=bundle", f"dataset.path={path}", "dataset.batch_size=7", "rounds=6", "eval_every=4",
         "speeds=google_mean", "server=mlp", "server.dropout=0.3", "target=0.2", "lr_decay.milestones=[30]",
         "++parties.b.model._target_=helpers.ray_models.Normalized", "++parties.c.model.dropout=0.2",
     )  # fmt: skip
@@ -66,7 +66,7 @@ def test_every_algorithm_goes_on_from_any_round(
 @pytest.mark.parametrize("algo", ["adaptive", "vafl", "vafl algo.max_ahead=1"])
 def test_messages_on_shared_links_go_on_from_any_round(algo: str, compose_small: Compose, run_inline: Run) -> None:
     overrides = (
-        *f"algo={algo}".split(), "speeds=google_mean", "rounds=9", "network.latency={b:1,default:2}", "network.up=40",
+        *f"algo={algo}".split(), "speeds=google_mean", "rounds=7", "network.latency={b:1,default:2}", "network.up=40",
         "network.shared={lan:{up:50,parties:[a,b]},wan:{up:60,down:90}}", "network.jitter=0.5", "network.loss={c:0.3}",
     )  # fmt: skip
     assert_goes_on_from_anywhere(lambda: compose_small(*overrides), run_inline)

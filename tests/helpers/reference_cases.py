@@ -11,14 +11,18 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
+from flexray.config.job import Job
 from flexray.core.messages import Ended, RoundRecord
 from flexray.data.batches import BatchStream
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.parties.party import Party
+from helpers.jobs import Run
 from helpers.reference import Pace, Rates, Row, Rule, World, run_rounds, run_vafl
+from helpers.small import ended, rounds_of
 
-ROUNDS, EVENTS, BATCH, SEED = 20, 60, 5, 3
+ROUNDS, EVENTS, BATCH, SEED = 13, 39, 5, 3
 LR = (0.05, 0.1, 0.02, 0.08)
 RULES = {
     "sgd": Rule(),
@@ -115,6 +119,22 @@ def expected(world: World, algo: str, pace: Pace, rates: Rates, max_ahead: int |
         own = [ids_of(streams(f"turns-{k + 1}")) for k in range(len(world.parties))]
         return run_vafl(world, pace, rates, own, EVENTS, "free" in algo, max_ahead)
     return run_rounds(world, override.removeprefix("algo="), pace, rates, ids_of(streams("batches")), ROUNDS)
+
+
+def compare(
+    job: Job, run: Run, folder: Path, algo: str, rules: list[Rule], rates: Rates, pace: Pace = PACE, **more: bool
+) -> list[tuple[RoundRecord, Row]]:
+    """Check a run of rounds, absences and all, against the plain loop; return the rounds of both."""
+    x = job.experiment
+    away = [x.absent(r, (0.0,) * 4) for r in range(ROUNDS)]
+    world = world_of(x, folder, rules, functional.cross_entropy)
+    starts, ids = copies(world), ids_of(BatchStream(24, BATCH, SEED))
+    kind = ALGORITHMS[algo][0].removeprefix("algo=")
+    rows = run_rounds(world, kind, pace, rates, ids, ROUNDS, away.__getitem__, **more)
+    records = run(job)
+    assert_same_rows(rounds_of(records), rows)
+    assert_same_parameters(ended(records), world.models(), starts)
+    return list(zip(rounds_of(records), rows, strict=True))
 
 
 def assert_same_rows(records: list[RoundRecord], rows: list[Row]) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
@@ -17,7 +16,7 @@ from flexray.config.explain import HYDRA_ERRORS, explain
 from flexray.config.job import Job
 from flexray.config.overrides import prepare
 from flexray.config.schema import config_folder, settle
-from flexray.config.typed import key_of
+from flexray.config.typed import key_of, parser
 from flexray.core.errors import UserError
 from flexray.run.hints import outside_theory, unread
 
@@ -38,7 +37,7 @@ def of_choices(*words: str) -> bytes:
 def composed(base: Sequence[str], words: Sequence[str]) -> tuple[DictConfig, dict[str, str], list[str]]:
     """Return the configuration, the choices made and the overrides: applied by Hydra to what was composed before."""
     prepared = [word for word in prepare(list(words)) if not word.startswith("-")]
-    parsed = OverridesParser.create().parse_overrides(prepared)
+    parsed = parser().parse_overrides(prepared)
     ConfigLoaderImpl.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=True)
     cfg, choices = pickle.loads(of_choices(*base, *filter(is_choice, prepared)))
     others = [override for override in parsed if not is_choice(override.input_line)]

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from flexray.config.job import Job
+from flexray.core.messages import Record
+from flexray.engine.driver.make import make_driver
 from flexray.engine.driver.seam import Host, Runtime
+from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.engine.hosts.plan import place
+from helpers.small import ended
 
 
 class Call:
@@ -58,3 +65,17 @@ class SeveralHosts(Runtime):
             torch.default_generator.manual_seed(next(self._noise))  # no host may rely on another's
             self._results[first] = sent(getattr(self.hosts[first.host], first.method)(*args))
         return sent(self._results[call])
+
+
+def assert_same_on_hosts(job: Job, sizes: Sequence[int] = (1, 2, 3)) -> list[Record]:
+    """Check that a job gives the numbers of one process when so many parties share a host; return its records."""
+    parties = len(job.experiment.parties)
+    with borrowed_torch():
+        alone = list(make_driver(job.experiment, InProcess(), job.cluster.placement).run())
+        for size in sizes:
+            runtime = SeveralHosts()
+            spread = list(make_driver(job.experiment, runtime, place(parties, size)).run())
+            assert len(runtime.hosts) == -(-parties // size) + 1
+            assert spread[:-1] == alone[:-1], size
+            assert ended(spread).digests == ended(alone).digests, size
+    return alone

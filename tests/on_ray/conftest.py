@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,31 @@ from flexray.engine.hosts.ray import RayCluster
 from helpers.ray_nodes import Nodes, two_nodes
 from helpers.ray_runs import RunOnRay
 
-ORDER = ("test_real_seconds", "test_actors", "test_digests", "test_stand_ins", "test_lost_processes")
+ORDER = ("test_real_seconds", "test_digests", "test_actors", "test_stand_ins", "test_lost_processes")
 """Tests of the shared cluster: those of the same processes side by side, those that kill some at the end."""
+
+SHARED = pytest.StashKey[ExitStack]()
+"""What ends the clusters of these tests."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SHARED] = ExitStack()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Also stop it where the session ended early."""
+    config.stash[SHARED].close()
+
+
+@contextmanager
+def shared_cluster() -> Iterator[RayCluster]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # Ray leaves log files open
+        shared = RayCluster()
+        try:
+            yield shared
+        finally:
+            shared.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,14 +51,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop what the tests here share after the last of them; others may follow in this process."""
+    if nextitem is None or nextitem.get_closest_marker("ray") is None:
+        item.config.stash[SHARED].close()
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[RayCluster]:
+def cluster(pytestconfig: pytest.Config) -> RayCluster:
     """Return one local cluster for all jobs of the session, as a sweep has."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # Ray leaves log files open
-        shared = RayCluster()
-        yield shared
-        shared.close()
+    return pytestconfig.stash[SHARED].enter_context(shared_cluster())
 
 
 @pytest.fixture
@@ -44,7 +71,6 @@ def on_ray(cluster: RayCluster) -> RunOnRay:
 
 
 @pytest.fixture(scope="session")
-def nodes() -> Iterator[Nodes]:
+def nodes(pytestconfig: pytest.Config) -> Nodes:
     """Return one cluster of two nodes for the tests that need several."""
-    with two_nodes() as cluster:
-        yield cluster
+    return pytestconfig.stash[SHARED].enter_context(two_nodes())

@@ -22,8 +22,9 @@ from helpers.ray_runs import RunOnRay, digests
 
 pytestmark = pytest.mark.ray
 
-SHARES = ("cluster.cpus_per_party={1:0.2,default:0.1}", "party_threads=2")
 FAST = ("rounds=3", "dataset.batch_size=256", "model.hidden=[8]")
+SAME = ("cluster=local", "cluster.cpus_per_party={1:0.2,default:0.1}", "party_threads=2", *FAST)
+"""Short runs on the same processes."""
 
 
 def thread_policies() -> set[int]:
@@ -70,7 +71,7 @@ def test_hosts_have_readable_names_shares_and_threads(
         yield lambda started: counts.append((started, total))
 
     cluster.watch_setup = watch
-    on_ray(compose_job("cluster=local", *SHARES, *FAST))
+    on_ray(compose_job(*SAME))
     cluster.watch_setup = unwatched
     assert counts == sorted(counts)
     assert {total for _, total in counts} == {6}
@@ -91,28 +92,28 @@ def test_hosts_have_readable_names_shares_and_threads(
 
 
 def test_the_next_job_gets_the_same_processes(cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay) -> None:
-    on_ray(compose_job("cluster=local", *SHARES, "algo=flex", *FAST))
+    on_ray(compose_job("algo=flex", *SAME))
     before = [look["pid"] for look in looks(cluster)]
-    on_ray(compose_job("cluster=local", *SHARES, "algo=vafl", "seed=3", *FAST))
+    on_ray(compose_job("algo=vafl", "seed=3", *SAME))
     assert [look["pid"] for look in looks(cluster)] == before
 
 
 def test_a_failing_party_is_named_and_the_next_run_works(
     compose_job: Compose, on_ray: RunOnRay, run_inline: Run, tmp_path: Path
 ) -> None:
-    job = compose_job("cluster=local", *SHARES, "++parties.3.model._target_=helpers.ray_models.FailsInRoundTwo", *FAST)
+    job = compose_job("++parties.3.model._target_=helpers.ray_models.FailsInRoundTwo", *SAME)
     with pytest.raises(ParticipantError, match="lower_left failed in round 2: TwoArguments: it broke") as failure:
         on_ray(job)
     assert "raise TwoArguments" in failure.value.trace
     assert not [a for a in ray.util.list_named_actors() if a.startswith("flexray-")]
-    good = compose_job("cluster=local", *FAST)
+    good = compose_job(*SAME)
     assert digests(on_ray(good)) == digests(run_inline(compose_job("cluster=inline", *FAST)))
 
 
 def test_of_failures_at_once_the_first_participants_is_named_and_not_the_soonest(
     cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
 ) -> None:
-    on_ray(compose_job("cluster=local", *SHARES, *FAST))
+    on_ray(compose_job(*SAME))
     runtime, hosts = RayRuntime(cluster._actors), range(3)
     runtime.get([runtime.create(host, Fails) for host in hosts])
     with pytest.raises(ParticipantError, match=r"after 0\.5 s failed"):
@@ -122,31 +123,29 @@ def test_of_failures_at_once_the_first_participants_is_named_and_not_the_soonest
 def test_too_many_cpus_fail_at_once_and_say_what_there_is_and_cost_no_process(
     cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
 ) -> None:
-    on_ray(compose_job("cluster=local", *FAST))
+    on_ray(compose_job(*SAME))
     before = [look["pid"] for look in looks(cluster)]
     started_s = time.monotonic()
     with pytest.raises(ResourceError, match=r"4 party hosts ask for 400 CPU, but there are \d+ CPU"):
-        on_ray(compose_job("cluster=local", "cluster.cpus_per_party=100", *FAST))
+        on_ray(compose_job(*SAME, "cluster.cpus_per_party=100"))
     with pytest.raises(ResourceError, match=r"ask for 4 tape_robot, but there are 0 tape_robot"):
-        on_ray(compose_job("cluster=local", "cluster.resources={tape_robot:1}", *FAST))
+        on_ray(compose_job(*SAME, "cluster.resources={tape_robot:1}"))
     assert time.monotonic() - started_s < 10
-    on_ray(compose_job("cluster=local", *FAST))
+    on_ray(compose_job(*SAME))
     assert [look["pid"] for look in looks(cluster)] == before
 
 
 def test_a_killed_party_is_named_and_the_next_run_works(
     cluster: RayCluster, compose_job: Compose, on_ray: RunOnRay
 ) -> None:
-    job = compose_job("cluster=local", "++parties.2.model._target_=helpers.ray_models.Kills", *FAST)
+    job = compose_job("++parties.2.model._target_=helpers.ray_models.Kills", *SAME)
     with pytest.raises(ParticipantError, match=r"flexray-digits-party-2-upper_right failed in its process: died"):
         on_ray(job)
-    assert len(on_ray(compose_job("cluster=local", *FAST))) > 3
+    assert len(on_ray(compose_job(*SAME))) > 3
 
 
 def test_read_only_messages_do_no_harm_to_a_model_that_edits_its_input(compose_job: Compose, on_ray: RunOnRay) -> None:
-    plain = on_ray(compose_job("cluster=local", *FAST))
-    edited = on_ray(
-        compose_job("cluster=local", "++parties.server.model._target_=helpers.ray_models.EditingServer", *FAST)
-    )
+    plain = on_ray(compose_job(*SAME))
+    edited = on_ray(compose_job("++parties.server.model._target_=helpers.ray_models.EditingServer", *SAME))
     assert np.isfinite(edited[-2].metrics["test_loss"])
     assert plain[-1].digests.keys() == edited[-1].digests.keys()

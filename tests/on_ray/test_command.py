@@ -18,7 +18,7 @@ from helpers.typed import Typed, typed
 
 pytestmark = pytest.mark.ray
 
-FEW = ("cluster=packed", "cluster.parties_per_actor=2", "dataset.batch_size=256")
+FEW = ("cluster=packed", "cluster.parties_per_actor=4", "dataset.batch_size=256")
 
 
 def flexray(*arguments: str, cwd: Path) -> tuple[int | None, str]:
@@ -79,7 +79,7 @@ def test_a_running_cluster_is_joined_with_its_token_only(tmp_path: Path, short_f
     try:
         address = wait_for_address(head, short_folder)
         command = ["-m", "flexray.run", "cluster=ray", f"cluster.address={address}", "rounds=3",
-                   "cluster.parties_per_actor=2", "hydra.run.dir=out", "dataset.batch_size=256"]  # fmt: skip
+                   "cluster.parties_per_actor=4", "hydra.run.dir=out", "dataset.batch_size=256"]  # fmt: skip
         wrong = {**environment, "RAY_AUTH_TOKEN": "w" * 40}
         status, out, err = Typed(command, tmp_path, environment=wrong).end(60)
         assert status == 2

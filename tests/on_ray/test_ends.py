@@ -21,7 +21,7 @@ from helpers.typed import Typed, typed
 
 pytestmark = pytest.mark.ray
 
-COMMAND = ("-m", "flexray.run", "progress=false", "cluster=packed", "cluster.parties_per_actor=2")
+COMMAND = ("-m", "flexray.run", "progress=false", "cluster=packed", "cluster.parties_per_actor=4")
 LONG = ("hydra.run.dir=out", "epochs=1000", "stop_at_target=false", "checkpoint.every=10")
 FILES = ("rounds.csv", "evals.csv", "timeline.json")
 
@@ -53,7 +53,7 @@ def test_a_command_listens_on_loopback_only_and_leaves_no_process_and_no_folder(
     process, output, saved = start(tmp_path, *LONG), tmp_path / "said.txt", tmp_path / "out" / "checkpoints"
     family = descendants(process.pid)
     home = home_of(family)
-    assert sum("HostActor" in args or "DriverActor" in args for args in family.values()) == 4
+    assert sum("HostActor" in args or "DriverActor" in args for args in family.values()) == 3
     assert sum("Agent" in args for args in family.values()) == 2
     addresses = heard([process.pid, *family])
     assert len(addresses) > 5

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from flexray.config.typed import parser
 from flexray.run.command import run_command
 from flexray.run.hints import sweep_again
 from flexray.run.watch.summary import SummaryObserver
@@ -85,10 +86,9 @@ def test_an_interrupted_sweep_says_the_command_that_does_what_is_missing(
 
 @pytest.mark.parametrize("folder", ["multirun/2026-01-31/10-20-30", "my sweep, é", "it's (1)=2"])
 def test_any_folder_comes_through_the_shell_and_hydra(folder: str) -> None:
-    from hydra.core.override_parser.overrides_parser import OverridesParser
 
     typed = ["-m", "seed=1,2", "resume=auto", "hydra.sweep.dir=x", "model.hidden=[8]"]
     *same, resume, place = shlex.split(shlex.join(sweep_again(typed, folder)))
     assert same == ["-m", "seed=1,2", "model.hidden=[8]"]
     assert resume == "resume=auto"
-    assert OverridesParser.create().parse_override(place).value() == folder
+    assert parser().parse_override(place).value() == folder

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import hydra._internal.hydra as application
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from hydra.types import RunMode
@@ -25,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from typing_extensions import override
 
 from flexray.config.overrides import FOLDERS
+from flexray.config.typed import parser
 
 Merged: TypeAlias = dict[tuple[str, ...], bytes]
 """What Hydra merged of files: by the files' folders, the name of the first file and the choices.
@@ -69,7 +69,7 @@ class RememberingLoader(ConfigLoaderImpl):
         self, config_name: str | None, overrides: list[str], run_mode: RunMode, check_sweeps: bool
     ) -> DictConfig | None:
         """Return the configuration; None where the files are not those of this loader's own folders."""
-        parsed = OverridesParser.create().parse_overrides(overrides)
+        parsed = parser().parse_overrides(overrides)
         if check_sweeps:
             self.validate_sweep_overrides_legal(parsed, run_mode, from_shell=True)
         fixed = [one for one in parsed if not one.is_sweep_override()]

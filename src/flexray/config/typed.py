@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -76,6 +77,12 @@ def _name(key: str, name: Any) -> str:
     return text
 
 
+@cache
+def parser() -> OverridesParser:
+    """Return Hydra's parser of overrides, which looks at the signatures of all its functions when it is made."""
+    return OverridesParser.create()
+
+
 def read(argument: str) -> Override:
     """Return an override as Hydra reads it.
 
@@ -84,7 +91,7 @@ def read(argument: str) -> Override:
     """
     key = key_of(argument)
     try:
-        override = OverridesParser.create().parse_override(argument)
+        override = parser().parse_override(argument)
         value = override.value()
     except HydraException as error:
         raise ConfigError(f"{argument[:LONGEST]}: {_why_unreadable(argument)}") from error

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from flexray.algorithms.base import EventAlgorithm, System
 from flexray.algorithms.vafl import VAFL
 from flexray.core.messages import Ended, Record, RoundRecord
-from flexray.engine.driver.make import make_driver
-from flexray.engine.hosts.inline import borrowed_torch
-from flexray.engine.hosts.plan import place
 from flexray.run.watch.folder import TableObserver
 from flexray.run.watch.summary import summary_rows
 from flexray.run.watch.timeline import round_events
@@ -19,7 +14,7 @@ from flexray.run.watch.totals import WaitObserver
 from flexray.run.watch.tracking import waiting_share
 from helpers.jobs import Compose, Run
 from helpers.records import STARTED, TURN
-from helpers.several_hosts import SeveralHosts
+from helpers.several_hosts import assert_same_on_hosts
 from helpers.small import rounds_of
 
 TURNS = ("algo=vafl", "network.t_comm=[1,5,2]", "model.dropout=0.2", "server=mlp", "server.dropout=0.1")
@@ -30,14 +25,8 @@ def digests(records: list[Record]) -> dict[str, str]:
     return records[-1].digests
 
 
-@pytest.mark.parametrize("size", [1, 2])
-def test_hosts_give_the_numbers_of_one_process(size: int, compose_small: Compose, run_inline: Run) -> None:
-    job = compose_small(*TURNS, "algo.max_ahead=1")
-    alone = run_inline(job)
-    with borrowed_torch():
-        spread = list(make_driver(job.experiment, SeveralHosts(), place(3, size)).run())
-    assert spread[:-1] == alone[:-1]
-    assert digests(spread) == digests(alone)
+def test_hosts_give_the_numbers_of_one_process(compose_small: Compose) -> None:
+    assert_same_on_hosts(compose_small(*TURNS, "algo.max_ahead=1"), (1, 2))
 
 
 def test_a_bound_that_nobody_meets_changes_nothing(compose_small: Compose, run_inline: Run) -> None:
