@@ -90,17 +90,13 @@ def left_in(nodes: Nodes) -> str:
     return nodes.run(sys.executable, "-c", LEFT, nodes.address, cwd=nodes.folder).stdout.strip()
 
 
-ONE_HOST = ("cluster.parties_per_actor=4", *(f"parties.{number}.labels.zone=b" for number in (2, 3, 4)))
-"""The other parties are in the process of the first."""
-
-
 @pytest.mark.parametrize("ends", ["error", "twice", "kill"])
 def test_an_ended_command_leaves_nothing_in_a_cluster_of_others(ends: str, nodes: Nodes, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "from torch import nn\n\n\nclass Net(nn.Linear):\n    def forward(self, x):\n        raise KeyError('lost')\n"
     )
     said, saved = tmp_path / "said.txt", tmp_path / "out" / "checkpoints"
-    command = [*nodes.here(HERE), *ONE_HOST, *LONG, "rounds=100000", "hydra.run.dir=out"]
+    command = [*nodes.here(HERE), *LONG, "rounds=100000", "hydra.run.dir=out"]
     if ends == "error":
         command.append("model._target_=own.Net")
     process = nodes.type(command, tmp_path, said)
