@@ -10,8 +10,7 @@ import operator
 import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 from flexray.core.clock import Stopwatch
@@ -61,11 +60,11 @@ class System:
     waits_for_overrun: bool = True
     measured: Measured | None = None
     chooses_timeout: bool = False
+    thawed: tuple[bool, ...] = field(init=False, compare=False, repr=False)
+    """Whether each participant is not frozen."""
 
-    @cached_property
-    def thawed(self) -> tuple[bool, ...]:
-        """Whether each participant is not frozen."""
-        return tuple(map(operator.not_, self.frozen))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "thawed", tuple(map(operator.not_, self.frozen)))
 
 
 @dataclass(frozen=True)
