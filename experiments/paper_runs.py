@@ -34,6 +34,7 @@ from omegaconf import DictConfig, OmegaConf
 from flexray.config.overrides import prepare
 from flexray.config.schema import config_folder, register
 from flexray.config.speeds import OTHERS, PAPER
+from flexray.config.timeouts import AUTO
 from flexray.config.typed import key_of
 from flexray.core.commands import INTERRUPTED
 from flexray.core.errors import ConfigError
@@ -155,7 +156,8 @@ def identity(words: tuple[str, ...]) -> tuple[str, int]:
     choices = composed.hydra.runtime.choices
     del composed.hydra
     plain: Any = OmegaConf.to_container(composed, resolve=True)
-    plain["timeout"] = float(plain["timeout"] or PAPER.get(choices.dataset, OTHERS).timeout_units)
+    if plain["timeout"] != AUTO:
+        plain["timeout"] = float(plain["timeout"] or PAPER.get(choices.dataset, OTHERS).timeout_units)
     kept = {key: value for key, value in leaves(plain) if value is not None and value != SINCE.get(key)}
     kept = {key: value for key, value in kept.items() if not is_under(key, (*NEUTRAL, *SEEDS_AND_PLACE))}
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()

@@ -52,8 +52,8 @@ def test_what_features_draw_depends_on_the_party_and_the_round_alone(compose):
     sent = []
     for before in (1, 2):
         party = Party(job.experiment.parties[0], job.experiment.shared)
-        load = party._features["train"].batch
-        party._features["train"].batch = lambda *args, load=load: load(*args) + torch.rand(1)
+        load = party.features["train"].batch
+        party.features["train"].batch = lambda *args, load=load: load(*args) + torch.rand(1)
         torch.manual_seed(before)
         sent.append(party.embed(batch, 3))
     assert sent[0].tolist() == sent[1].tolist()
