@@ -45,6 +45,8 @@ SYSTEMS = {
     "stragglers": ("speeds=paper",),
     "trace": ("speeds=trace", "speeds.path=google2019_cell"),
 }
+OWN = {"laser": ("server=laser",), "fedonce": ("algo.apart_rounds=20",)}
+"""What single algorithms need beside their names."""
 EVALUATIONS = 100
 """Evaluations of each run, at equal simulated times."""
 SEARCHED = (1, 2)
@@ -132,7 +134,7 @@ def _main(arguments: Sequence[str]) -> int:
     options = build_parser().parse_args(arguments)
     chosen = options.only or [name for name in DATA if is_there(name, options.data)]
     entries = [
-        Entry(algo, data, system, options.out / "runs", (*words_of(data, system, options), algorithm(algo)))
+        Entry(algo, data, system, options.out / "runs", (*words_of(data, system, options), *algorithm(algo)))
         for data, system, algo in itertools.product(chosen, options.systems, options.algo)
     ]
     search(entries, options.jobs)
@@ -194,9 +196,9 @@ def table(name: str, out: Path) -> tuple[str, ...]:
     return f"dataset.path={path.resolve()}", f"dataset.parties={{{','.join(parties)}}}"
 
 
-def algorithm(name: str) -> str:
-    """Return the key of an algorithm, or of a class."""
-    return f"algo._target_={name}" if "." in name else f"algo={name}"
+def algorithm(name: str) -> tuple[str, ...]:
+    """Return the keys of an algorithm, or of a class."""
+    return (f"algo._target_={name}" if "." in name else f"algo={name}", *OWN.get(name, ()))
 
 
 def search(entries: Sequence[Entry], jobs: int) -> None:
