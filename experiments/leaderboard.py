@@ -82,7 +82,7 @@ DATA = {
     "mosi": Data(("+experiment=mosi",), 1000, 0.75, 500, "mosi"),
     "modelnet10": Data(("+experiment=modelnet10_mlp",), 3000, 0.75, 2500, "modelnet10_views"),
     "tiny_imagenet100": Data(
-        ("+experiment=tiny_imagenet100", "model=strided_cnn", "dataset.size=32", "epochs=null"), 1000, 0.05, 25000,
+        ("+experiment=tiny_imagenet100", "model=strided_cnn", "dataset.size=32"), 1000, 0.05, 25000,
         "tiny_imagenet100",
     ),
 }  # fmt: skip

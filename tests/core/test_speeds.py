@@ -10,7 +10,15 @@ import pytest
 
 from flexray.config.speeds import build_speeds
 from flexray.core.errors import ConfigError
-from flexray.core.speeds import GOOGLE_MEANS, FixedSpeeds, clip, equal_groups, google_means, local_iterations, unit_time
+from flexray.core.speeds import (
+    GOOGLE_MEANS,
+    FixedSpeeds,
+    all_unit_times,
+    clip,
+    equal_groups,
+    google_means,
+    local_iterations,
+)
 
 PUBLISHED_MEANS = [0.3638092, 0.17014983, 0.14333789, 0.33265191, 0.17415424, 0.06804619, 0.14446286, 0.29251583,
               0.2207424, 0.12800219, 0.27062089, 0.13972783, 0.30291598]  # fmt: skip
@@ -76,10 +84,8 @@ def test_full_and_clipped_utilization():
 
 
 def test_unit_times():
-    assert unit_time(4.0, 0.0) == 4.0
-    assert unit_time(2.0, 0.75) == 8.0
-    assert unit_time(1.0, -1.0) == 1.0
-    assert unit_time(1.0, 1.0) == unit_time(1.0, 2.0) == math.inf
+    times = all_unit_times((4.0, 2.0, 1.0, 1.0, 1.0), (0.0, 0.75, -1.0, 1.0, 2.0))
+    assert times == (4.0, 8.0, 1.0, math.inf, math.inf)
 
 
 def test_average_google_speeds():

@@ -80,6 +80,22 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     return plan
 
 
+@pytest.fixture
+def interrupted_and_resumed(
+    start: Start, interrupt_at: Callable[[int, int], None], tmp_path: Path
+) -> Callable[..., None]:
+    """Return a function that runs words, interrupts them after a round, resumes, and compares with a whole run."""
+
+    def checked(number: int, expected: Path, *words: str) -> None:
+        interrupt_at(number, signal.SIGINT)
+        assert start(tmp_path / "run", *words) == 1
+        interrupt_at(0, 0)
+        assert run_command([f"resume={tmp_path / 'run'}"]) == 0
+        assert_same(tmp_path / "run", expected)
+
+    return checked
+
+
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_a_run_that_was_interrupted_goes_on_exactly(
     algo: str, start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path,
@@ -101,15 +117,11 @@ def test_a_run_that_was_interrupted_goes_on_exactly(
 
 @pytest.mark.parametrize("algo", ["flex", "adaptive"])
 def test_a_timeout_that_chooses_itself_goes_on_exactly(
-    algo: str, start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
+    algo: str, undisturbed: Callable[..., Path], interrupted_and_resumed: Callable[..., None]
 ) -> None:
     words = (f"algo={algo}", "timeout=auto", "speeds=trace", "network.jitter=0.3", "lr=0.1", "adaptive.first=dummy")
     expected = undisturbed(*words)
-    interrupt_at(11, signal.SIGINT)
-    assert start(tmp_path / "run", *words) == 1
-    interrupt_at(0, 0)
-    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
-    assert_same(tmp_path / "run", expected)
+    interrupted_and_resumed(11, expected, *words)
     with (expected / "rounds.csv").open(encoding="utf-8") as file:
         chosen = [float(row["timeout"]) for row in csv.DictReader(file)]
     told = summary(expected)["timeout"]
@@ -119,7 +131,7 @@ def test_a_timeout_that_chooses_itself_goes_on_exactly(
 
 
 def test_waits_and_costs_add_up_exactly(
-    start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
+    undisturbed: Callable[..., Path], interrupted_and_resumed: Callable[..., None]
 ) -> None:
     words = (
         "algo=vafl", "algo.max_ahead=1", "network.t_comm={a:0.1,b:0.7,c:3.3}", "costs.joules_per_unit=0.1",
@@ -127,11 +139,7 @@ def test_waits_and_costs_add_up_exactly(
     )  # fmt: skip
     expected = undisturbed(*words)
     assert summary(expected)["energy_joules_to_target"] is not None
-    interrupt_at(13, signal.SIGINT)
-    assert start(tmp_path / "run", *words) == 1
-    interrupt_at(0, 0)
-    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
-    assert_same(tmp_path / "run", expected)
+    interrupted_and_resumed(13, expected, *words)
     with (expected / "rounds.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     waited = {name: math.fsum(float(row["waited"]) for row in rows if row["party"] == name) for name in "abc"}
@@ -164,16 +172,12 @@ def test_with_absent_parties_too(
 
 
 def test_what_was_sent_of_every_sample_is_kept_where_parties_are_sampled_too(
-    start: Start, undisturbed: Callable[..., Path], interrupt_at: Callable[[int, int], None], tmp_path: Path
+    undisturbed: Callable[..., Path], interrupted_and_resumed: Callable[..., None]
 ) -> None:
     words = ("algo=efvfl", "absence.sample=2", "network.noise=0.01", "model.dropout=0.1")
     expected = undisturbed(*words)
     assert sum(summary(expected)["absent_rounds"].values()) == 30
-    interrupt_at(5, signal.SIGINT)
-    assert start(tmp_path / "run", *words, "checkpoint.every=2") == 1
-    interrupt_at(0, 0)
-    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
-    assert_same(tmp_path / "run", expected)
+    interrupted_and_resumed(5, expected, *words, "checkpoint.every=2")
 
 
 def test_more_rounds_may_be_wished(start: Start, undisturbed: Callable[..., Path], tmp_path: Path) -> None:

@@ -70,14 +70,9 @@ def all_local_iterations(
 
 @lru_cache(maxsize=8)
 def all_unit_times(base_units: tuple[float, ...], utilization: tuple[float, ...]) -> tuple[float, ...]:
-    """Return :func:`unit_time` of all participants at once."""
+    """Return the units that a local iteration of each participant takes, base / (1 - c); infinite at c = 1."""
     with np.errstate(divide="ignore"):
         return tuple((np.array(base_units) / (1.0 - np.clip(utilization, 0.0, 1.0))).tolist())
-
-
-def unit_time(base_units: float, utilization: float) -> float:
-    """Return the units that one local iteration takes, base / (1 - c); infinite at c = 1."""
-    return all_unit_times((base_units,), (utilization,))[0]
 
 
 def clip(utilization: float) -> float:

@@ -13,6 +13,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -139,6 +140,11 @@ class FittedDataset(Dataset):
     num_outputs: int | None = None
     _saved: SavedModel | None = None
     _fitted: Mapping[str, Fitted] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was found in files, such as a store: every process finds it there itself."""
+        kind = type(self)
+        return {key: v for key, v in vars(self).items() if not isinstance(getattr(kind, key, None), cached_property)}
 
     @property
     def _classes(self) -> tuple[str, ...]:

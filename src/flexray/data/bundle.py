@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ class Bundle(FittedDataset):
         for split, array in stored.items():
             where = str(self._file(split, "labels"))
             checked[split] = task.check_labels(numbered(np.array(array), task, where), where)
-        checked |= {split: checked[split][own.rows_n] for split, own in self._aligned().items() if split in checked}
+        checked |= {split: checked[split][own.rows_n] for split, own in self._aligned.items() if split in checked}
         result: dict[Split, LabelArray] = {}
         for split, _, rows in self._cut(self._samples()):
             source = split if split in self._stored() else "train"
@@ -149,7 +150,7 @@ class Bundle(FittedDataset):
         """Return the IDs of a split's samples: those of ``ids.npy``, or row numbers where there is none."""
         ids: dict[Split, Array] = {s: np.arange(len(array)) for s, array in self._counted().items()}
         ids |= self._given_ids()
-        ids |= {s: ids[s][own.rows_n] for s, own in self._aligned().items()}
+        ids |= {s: ids[s][own.rows_n] for s, own in self._aligned.items()}
         return next(np.array(a if rows is None else a[rows]) for part, a, rows in self._cut(ids) if part == split)
 
     def _task(self, labels: Mapping[Split, Array]) -> Task:
@@ -199,6 +200,7 @@ class Bundle(FittedDataset):
                 raise DataError(f"{self._file(split, 'ids')}: no such file; dataset.alignment needs the labels' IDs")
         return {**common, **self._open_all(f"{name}_ids", is_optional=True)}
 
+    @cached_property
     def _aligned(self) -> dict[Split, Aligned]:
         """Return the samples of every stored split where parties have lists of IDs of their own; else nothing."""
         if self.alignment is None:
@@ -215,7 +217,7 @@ class Bundle(FittedDataset):
 
     def _cut_aligned(self) -> dict[Split, Aligned]:
         """Return the samples of every split where parties have lists of IDs of their own; else nothing."""
-        aligned = self._aligned()
+        aligned = self._aligned
         if not aligned:
             return {}
         cut = self._cut({split: own.rows_n for split, own in aligned.items()})
@@ -223,7 +225,7 @@ class Bundle(FittedDataset):
 
     def _samples(self) -> dict[Split, Array]:
         """Return arrays with a row per sample of each stored split that is used."""
-        return {**self._counted(), **{split: own.rows_n for split, own in self._aligned().items()}}
+        return {**self._counted(), **{split: own.rows_n for split, own in self._aligned.items()}}
 
     def _party_names(self) -> tuple[str, ...]:
         """Return the parties' names; every split must have a file of each."""

@@ -157,19 +157,10 @@ def _cut(order_f: npt.NDArray[np.int64], sizes: Sequence[int]) -> Cut:
 
 def spearman(features_nf: FloatArray) -> FloatArray:
     """Return the rank correlation of every two columns [f, f]; a constant column has none with any, itself included."""
-    ranks_nf = np.column_stack([_ranks(column_n) for column_n in features_nf.T])
-    ranks_nf -= ranks_nf.mean(axis=0)
-    norms_f = np.sqrt(np.square(ranks_nf).sum(axis=0))
-    unit_nf = ranks_nf / np.where(norms_f, norms_f, 1.0)
-    corr_ff: FloatArray = unit_nf.T @ unit_nf
+    import pandas as pd  # other cuts, and other tables, do without
+
+    corr_ff: FloatArray = pd.DataFrame(features_nf).corr(method="spearman").fillna(0.0).to_numpy()
     return corr_ff
-
-
-def _ranks(column_n: FloatArray) -> FloatArray:
-    """Return the rank of every value; equal ones share the mean of theirs."""
-    _, place_n, counts = np.unique(column_n, return_inverse=True, return_counts=True)
-    ranks: FloatArray = (np.cumsum(counts) - (counts - 1) / 2)[place_n]
-    return ranks
 
 
 def icor(corr_ff: FloatArray, cut: Cut) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -127,7 +128,7 @@ class Table(FittedDataset):
             task = self._decode(file, table)[1]
         else:
             task = make_task(self.loss, self.num_outputs, classes=self._classes)
-        aligned = self._aligned()
+        aligned = self._aligned
         rows = self._rows(table.num_rows if aligned is None else len(aligned.rows_n))
         sizes = {split: len(own) for split, own in rows.items()}
         present = presence({split: aligned.taken(own) for split, own in rows.items()} if aligned else {})
@@ -139,7 +140,7 @@ class Table(FittedDataset):
         file, columns = self._paths[name], self._held.of(name)
         table = read(file, columns | self._id_key)
         features_nf = np.column_stack([numbers(table[column], f"{file}: column '{column}'") for column in columns])
-        aligned = self._aligned()
+        aligned = self._aligned
         if aligned is not None:
             features_nf = features_nf[aligned.rows_nk[:, party]]  # the last row where it has none, which nobody reads
         elif self.files:
@@ -177,7 +178,7 @@ class Table(FittedDataset):
             return {}
         labels, task = self._decode(file, table)
         checked = task.check_labels(labels, f"{file}: column '{self.label}'")
-        if (aligned := self._aligned()) is not None:
+        if (aligned := self._aligned) is not None:
             checked = checked[aligned.rows_n]
         return {split: checked[rows] for split, rows in self._rows(len(checked)).items()}
 
@@ -186,7 +187,7 @@ class Table(FittedDataset):
         file = self._labels_path()
         table = read(file, self._row_key(file) | self._id_key)
         ids = np.array(list(self._row_of_ids(file, table)) or range(table.num_rows))
-        if (aligned := self._aligned()) is not None:
+        if (aligned := self._aligned) is not None:
             ids = ids[aligned.rows_n]
         return ids[self._rows(len(ids))[split]]
 
@@ -237,6 +238,7 @@ class Table(FittedDataset):
         texts = (None if value is None else str(value) for value in values)
         return row_of_ids(texts, f"{file}: column '{self.id}'")
 
+    @cached_property
     def _aligned(self) -> Aligned | None:
         """Return the samples of files whose IDs may differ; None where all must have the same."""
         if self.alignment is None:

@@ -161,10 +161,6 @@ class Sentiment(FittedDataset):
         cache = Path(self.cache or CACHE).expanduser()
         return open_store(find_layout(Path(str(self.path)), self.text), cache, self.text, self.alignment == "union")
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Another machine makes a store of its own.
-        return {key: value for key, value in vars(self).items() if key != "_store"}
-
     @property
     def _splits(self) -> list[Split]:
         return [split for split in SPLITS if split in self._store.report["sizes"]]

@@ -99,7 +99,7 @@ class ApartParty(Party):
     def _learned(self, ids_b: IdArray, order: Order, index: int) -> Report:
         with blame(self.name, f"round {index + 1}"):
             seed_torch(self._seed, self.index, "train", index)
-            own = self.trainer.apart(lambda: self._targets.loss(ids_b, self._embedding()))
+            own = self.trainer.descent(lambda: self._targets.loss(ids_b, self._embedding()))
             return self._run(own, order)._replace(loss=None)
 
     def _hand_over(self) -> int:

@@ -73,15 +73,6 @@ class Trainer:
 
         return gradients
 
-    def apart(self, loss: Callable[[], Tensor]) -> Gradients:
-        """Return the gradients of a loss of the participant's own, and it."""
-
-        def gradients() -> tuple[Sequence[Tensor], Tensor]:
-            value = loss()
-            return self._gradients(value), value.detach()
-
-        return gradients
-
     def along(self, embed: Callable[[], Tensor], grad_bo: Tensor) -> Gradients:
         """Return the gradients J^T v for a given v, which stays the same while the parameters move.
 
