@@ -82,8 +82,8 @@ DATA = {
     "mosi": Data(("+experiment=mosi",), 1000, 0.75, 500, "mosi"),
     "modelnet10": Data(("+experiment=modelnet10_mlp",), 3000, 0.75, 2500, "modelnet10_views"),
     "tiny_imagenet100": Data(
-        ("+experiment=tiny_imagenet100", "model=strided_cnn", "dataset.size=32"), 1000, 0.05, 25000,
-        "tiny_imagenet100",
+        ("dataset=imagenet100", "model=strided_cnn", "server=linear", "server.weight_std=0.01", "dataset.size=32",
+         "dataset.batch_size=128", "dataset.crop_scale=[0.7,1]"), 1000, 0.05, 25000, "tiny_imagenet100",
     ),
 }  # fmt: skip
 
