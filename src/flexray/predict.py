@@ -25,7 +25,7 @@ from flexray.config.job import Job, with_full_paths
 from flexray.config.schema import CheckpointConfig, ClusterConfig, LoggerConfig, RunConfig
 from flexray.config.trust import check_config
 from flexray.config.typed import read
-from flexray.core.commands import Parser, guarded
+from flexray.core.commands import Parser, command
 from flexray.core.conforming import conforms
 from flexray.core.errors import ConfigError, RunFolderError, printable
 from flexray.core.runfolder import CONFIGURATION_FILE, MODEL_FOLDER, SUMMARY_FILE, check_files, read_json
@@ -43,12 +43,9 @@ def main() -> None:
     sys.exit(run_command(sys.argv[1:]))
 
 
+@command()
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
-    return guarded(lambda: _main(arguments))
-
-
-def _main(arguments: Sequence[str]) -> int:
     args = _parser().parse_intermixed_args(list(arguments))
     gone = tuple(args.without or ())
     with borrowed_torch():

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from flexray.core.commands import Parser, guarded
+from flexray.core.commands import Parser, command
 from flexray.core.errors import DataError
 from flexray.report import tables
 from flexray.report.contents import Wanted, make_report
@@ -32,12 +32,9 @@ OUT then holds report.html (open it in a browser; it needs no network), table.md
 figures {target,train_loss}_by_{time,rounds,bytes}."""
 
 
+@command()
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
-    return guarded(lambda: _main(arguments))
-
-
-def _main(arguments: Sequence[str]) -> int:
     options = build_parser().parse_args(arguments)
     wanted = Wanted(options.target, options.by, options.over, options.formats, options.axes, options.paper)
     for line in write_report(options.runs, options.output, wanted):
