@@ -163,11 +163,7 @@ def _repeats(checks: Checks, make: Make) -> None:
 
 def _travels(checks: Checks, make: Make) -> None:
     with checks.promise("takes the same steps in another process", "expected attributes that can be pickled"):
-        same(checks.elsewhere(_steps, make()), _steps(make()), "they differ", ELSEWHERE)
-
-
-def _steps(optimizer: LocalOptimizer) -> str:
-    return Course().rounds(optimizer)
+        same(checks.elsewhere(Course().rounds, make()), Course().rounds(make()), "they differ", ELSEWHERE)
 
 
 def _starts_afresh(checks: Checks, make: Make) -> None:

@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from flexray.config.compose import build_composed, compose
-from flexray.config.explain import explained
+from flexray.config.compose import build_typed
 from flexray.config.typed import key_of
 from flexray.core.commands import command
 from flexray.core.errors import ConfigError, ResourceError
@@ -34,8 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if arguments[:1] != ["check"]:
         raise ConfigError(f"expected a command, got {' '.join(arguments[:1]) or 'none'}; {USAGE}")
-    with explained():
-        plan = read_plan(list(arguments[1:]))
+    plan = read_plan(list(arguments[1:]))
     nodes = _nodes(plan)
     Console().print(node_table(nodes))
     print(check(plan, nodes))
@@ -48,8 +45,7 @@ def read_plan(overrides: list[str]) -> ClusterPlan:
         sys.path.insert(0, os.getcwd())
     if "cluster" not in map(key_of, overrides):
         overrides = ["cluster=ray", *overrides]
-    config, choices = compose(overrides)
-    return build_composed(config, choices, overrides, Path.cwd()).cluster
+    return build_typed(overrides).cluster
 
 
 def _nodes(plan: ClusterPlan) -> list[Node]:

@@ -13,6 +13,7 @@ from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from flexray.core.checks import listed
 from flexray.core.errors import FlexrayError, LostProcessError
 
 MOST_LOSSES = 3
@@ -130,7 +131,7 @@ class Jobs(Generic[T, R]):
         self._losses.update(lost.keys())
         again = [number for number in lost if self._losses[number] <= MOST_LOSSES and not self._stopping.is_set()]
         if again:
-            names = ", ".join(map(str, again[:FEW])) + (", ..." if len(again) > FEW else "")
+            names = listed([str(number) for number in again], FEW)
             many = f"job {names} runs" if len(again) == 1 else f"jobs {names} run"
             log.warning("%s; %s again", lost[again[0]].cause, many)
         for number in again:

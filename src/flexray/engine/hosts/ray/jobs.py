@@ -14,6 +14,7 @@ from ray.exceptions import RayError, TaskCancelledError
 
 from flexray.core.errors import ConfigError, LostProcessError, ResourceError
 from flexray.core.files import said
+from flexray.engine.hosts.fit import describe_nodes, described, holds
 from flexray.engine.hosts.ray.actors import unwrap
 from flexray.engine.hosts.ray.connection import Connection
 from flexray.engine.hosts.ray.environment import own_modules
@@ -99,10 +100,6 @@ class RayPool:
         """
         nodes = cluster_nodes()
         wanted = {key: amount for key, amount in self._wanted.items() if amount}
-        if not any(all(node.total.get(key, 0.0) >= amount for key, amount in wanted.items()) for node in nodes):
-            asked = ", ".join(f"{amount:g} {key}" for key, amount in wanted.items())
-            there = "; ".join(
-                f"{node.name} has {', '.join(f'{node.total.get(key, 0.0):g} {key}' for key in wanted)}"
-                for node in nodes
-            )
-            raise ResourceError(f"sweep: each job asks for {asked} of one node, but {there}")
+        if not any(holds(node.total, wanted) for node in nodes):
+            there = describe_nodes(nodes, wanted, {})
+            raise ResourceError(f"sweep: each job asks for {described(wanted, {})} of one node, but {there}")
