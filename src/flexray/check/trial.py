@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,7 +19,6 @@ from flexray.core.speeds import FixedSpeeds
 from flexray.data.base import Dataset
 from flexray.engine.driver.experiment import Experiment, LearningRateDecay, Limits, Target
 from flexray.engine.driver.make import make_driver
-from flexray.engine.driver.seam import Host, Runtime, T
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
 from flexray.engine.hosts.plan import place, together
@@ -91,11 +89,12 @@ class Trial:
         Args:
             saves: Take snapshots, too.
             since: Go on from there.
-            apart: Give every participant a host of its own, as actors are; else all share one.
+            apart: Give every participant a host of its own that shares nothing with others, as actors are: what goes
+                between them is pickled, and arrays arrive read-only. Else all share one.
         """
         x = self.experiment()
         count = len(x.parties)
-        runtime, placement = (Apart(), place(count, 1)) if apart else (InProcess(), together(count))
+        runtime, placement = (InProcess(travelled), place(count, 1)) if apart else (InProcess(), together(count))
         with borrowed_torch():
             driver = make_driver(x, runtime, placement)
             return list(driver.run(Saves(every=SAVED_AFTER) if saves else None, since))
@@ -118,25 +117,6 @@ def numbers(records: list[Record], after: int = 0) -> Numbers:
 def first_difference(found: Numbers, expected: Numbers) -> str:
     """Return the name of the first number that differs, empty if none does."""
     return next((name for name in expected if found.get(name) != expected[name]), "")
-
-
-class Apart(Runtime):
-    """Hosts that share nothing: what goes between them is pickled, and arrays arrive read-only."""
-
-    def __init__(self) -> None:
-        self._hosts: defaultdict[int, Host] = defaultdict(Host)
-
-    @override
-    def create(self, host: int, kind: type, *args: Any) -> Any:
-        return self._hosts[host].create(kind, *travelled(args))
-
-    @override
-    def call(self, host: int, worker: str, method: str, *args: Any) -> Any:
-        return travelled(self._hosts[host].call(worker, method, *travelled(args)))
-
-    @override
-    def get(self, promises: Sequence[T]) -> list[T]:
-        return list(promises)
 
 
 class UnsetIsNan(TorchFunctionMode):

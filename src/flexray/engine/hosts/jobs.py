@@ -39,7 +39,11 @@ class Pool(Protocol):
         """End them, whatever they do."""
 
     def submit(self, work: Callable[[T], R], item: T) -> Any:
-        """Have ``work(item)`` computed as soon as a process is free; return what stands for its result."""
+        """Have ``work(item)`` computed as soon as a process is free; return what stands for its result.
+
+        Raises:
+            flexray.core.errors.ConfigError: The item, such as an object of the user's, cannot be sent.
+        """
 
     def ready(self, calls: Sequence[Any], timeout_s: float) -> list[Any]:
         """Return those that have ended; wait until one has, or for so many seconds."""
