@@ -61,9 +61,9 @@ class Course:
             for param, value in zip(self.params, values, strict=True):
                 param.copy_(value)
 
-    def rounds(self, optimizer: LocalOptimizer, rounds: Sequence[tuple[int, float]] = ROUNDS) -> str:
+    def rounds(self, optimizer: LocalOptimizer) -> str:
         """Take rounds and return a fingerprint of the parameters."""
-        for place, (tau, lr) in enumerate(rounds):
+        for place, (tau, lr) in enumerate(ROUNDS):
             torch.manual_seed(place)  # as flexray does
             self.round(optimizer, tau, lr)
         return fingerprint(self.params)

@@ -236,21 +236,21 @@ def _missing_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         lost = {name: count["missing"] for name, count in counts.items()}
         if any(lost.values()):
             total = sum(next(iter(counts.values())).values())
-            rows.append((f"{words} samples missing, of {total:,}", _by_party(lost, ",")))
+            rows.append((f"{words} samples missing, of {total:,}", _by_party(lost)))
     return rows
 
 
-def _by_party(values: Mapping[str, float], form: str) -> str:
-    """Return every party's number that is not 0 in a format; of many parties, the least and the most."""
+def _by_party(values: Mapping[str, int]) -> str:
+    """Return every party's number that is not 0; of many parties, the least and the most."""
     if len(values) > 4:
-        return f"{min(values.values()):{form}} to {max(values.values()):{form}} a party"
-    return ", ".join(f"{name} {n:{form}}" for name, n in values.items() if n)
+        return f"{min(values.values()):,} to {max(values.values()):,} a party"
+    return ", ".join(f"{name} {n:,}" for name, n in values.items() if n)
 
 
 def _absence_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the rounds that parties missed, if that was simulated; of many parties, the fewest and the most."""
     missed = summary["absent_rounds"]
-    return [] if missed is None else [("rounds missed", _by_party(missed, ",") or "none")]
+    return [] if missed is None else [("rounds missed", _by_party(missed) or "none")]
 
 
 def _waiting_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
