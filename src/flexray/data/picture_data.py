@@ -9,6 +9,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from flexray.core.errors import ConfigError, DataError, near_match
 from flexray.data.ahead import Reader
 from flexray.data.base import SPLITS, Features, FittedDataset, Outline, Split
 from flexray.data.checks import check_path, check_split, name_list
-from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Pictures, Source
+from flexray.data.pictures import IMAGENET, Files, Look, PictureCache, PictureFeatures, Pictures, Source
 from flexray.data.rows import draw_rows
 from flexray.data.stand_in import StandIn
 from flexray.tasks import LabelArray, Task
@@ -132,7 +133,9 @@ class PictureData(FittedDataset):
         plain = Look(self._size, self._part(place), middle=self.middle)
         train = replace(plain, crop_scale=self._crop, flip=True, seed=self.seed) if self.augment else plain
         pictures = {
-            split: Pictures(source, train if split == "train" else plain, self.channels)
+            split: Pictures(
+                source, train if split == "train" else plain, self.channels, split, self._picture(place), self._cache
+            )
             for split, source in self._sources(place).items()
         }
         reader = Reader(pictures, self.workers, self.batches_ahead)
@@ -152,8 +155,13 @@ class PictureData(FittedDataset):
         return np.array([sample.id for sample in self._samples()[split]])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the list of files, which every process makes itself."""
-        return {**self.__dict__, "_listing": None}
+        """Leave out the list of files, which every process makes itself, and the pictures."""
+        return {**super().__getstate__(), "_listing": None}
+
+    @cached_property
+    def _cache(self) -> PictureCache:
+        """Pictures of all parties in this process."""
+        return PictureCache()
 
     def _names(self) -> tuple[str, ...]:
         known = self._all_parties()
