@@ -22,7 +22,7 @@ from flexray.core.errors import ConfigError, DataError, near_match
 from flexray.data.ahead import Reader
 from flexray.data.base import SPLITS, Features, FittedDataset, Outline, Split
 from flexray.data.checks import check_path, check_split, name_list
-from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Pictures, Source
+from flexray.data.pictures import IMAGENET, Files, Look, PictureCache, PictureFeatures, Pictures, Source
 from flexray.data.rows import draw_rows
 from flexray.data.stand_in import StandIn
 from flexray.tasks import LabelArray, Task
@@ -132,7 +132,9 @@ class PictureData(FittedDataset):
         plain = Look(self._size, self._part(place), middle=self.middle)
         train = replace(plain, crop_scale=self._crop, flip=True, seed=self.seed) if self.augment else plain
         pictures = {
-            split: Pictures(source, train if split == "train" else plain, self.channels)
+            split: Pictures(
+                source, train if split == "train" else plain, self.channels, split, self._picture(place), self._cache
+            )
             for split, source in self._sources(place).items()
         }
         reader = Reader(pictures, self.workers, self.batches_ahead)
@@ -150,6 +152,11 @@ class PictureData(FittedDataset):
         if not self.path:
             return np.arange(self._synthetic_sizes()[split])
         return np.array([sample.id for sample in self._samples()[split]])
+
+    @cached_property
+    def _cache(self) -> PictureCache:
+        """Pictures of all parties in this process."""
+        return PictureCache()
 
     def _names(self) -> tuple[str, ...]:
         known = self._all_parties()
