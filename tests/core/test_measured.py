@@ -70,6 +70,13 @@ def test_a_turn_rests_for_the_answer_too() -> None:
     assert ALONE.turn_seconds(1, (1.0, 0.5, 1.0), links) == pytest.approx(2 * 0.04 - 0.01)
 
 
+def test_a_turn_rests_for_the_driver_and_for_its_wait_too() -> None:
+    slower = replace(ALONE, driver_s=0.002)
+    assert slower.turn_seconds(0, IDLE, (0.0, 0.1), queued_s=0.005) == pytest.approx(0.02)
+    assert slower.turn_seconds(1, (1.0, 0.5, 1.0), (0.0, 0.1)) == pytest.approx(2 * 0.042 - 0.012)
+    assert slower.turn_seconds(1, (1.0, 0.5, 1.0), (0.0, 0.1), queued_s=0.005) == pytest.approx(2 * 0.047 - 0.017)
+
+
 def test_turns_of_one_process_come_one_after_another() -> None:
     one = replace(ALONE, process=(0, 0, 0), machine=(0, 0, 0), cores=(NO_WAIT,))
     rates = (1 / 0.03, 1 / 0.04)
