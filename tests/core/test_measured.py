@@ -86,6 +86,18 @@ def test_turns_of_one_process_come_one_after_another() -> None:
     assert one.turn_seconds(0, IDLE, (1.0, 1.0)) == pytest.approx(0.02)  # messages travel meanwhile
 
 
+def test_the_driver_keeps_a_core_of_the_servers_machine_busy() -> None:
+    def turn_s(machine: tuple[int, ...], driver_s: float) -> float:
+        there = replace(ALONE, machine=machine, cores=(1.0, 1.0), driver_s=driver_s)
+        return there.turn_seconds(0, IDLE, (0.0, 0.0))
+
+    apart, together = (0, 0, 1), (0, 0, 0)
+    rates = 1 / 0.034 + 1 / 0.044
+    asked = 0.02 / 0.034 + 0.03 / 0.044 + 0.014 * rates
+    assert turn_s(together, 0.004) == pytest.approx(0.034 * asked - 0.014)
+    assert turn_s(apart, 0.004) == pytest.approx(0.034 * (asked - 0.014 * rates) - 0.014)
+
+
 def test_other_seconds_of_an_iteration_are_those_of_its_first_and_of_its_turn() -> None:
     other = ALONE.with_iterations((0.01, 0.05, 0.005))
     assert other.first_s == pytest.approx((0.015, 0.05, 0.005))

@@ -137,7 +137,7 @@ class Measured:
             rates = [1 / max(turns[k] * found[k] + link_s[k], TINY_S) for k in parties]
             work = [*(self.turn_s[k] * rates[k] for k in parties), answer_s * sum(rates)]
             asked = [sum(work[k] for k in own) for own in self._by_process]
-            machines = self._crowding([min(1.0, part) for part in asked])
+            machines = self._crowding([min(1.0, part) for part in asked], min(1.0, self.driver_s * sum(rates)))
             last = machines[self.machine[-1]]
             more = [max(asked[process[k]], machines[self.machine[k]], last, 1.0) for k in parties]
             found = [own * times for own, times in zip(found, more, strict=True)]
@@ -153,9 +153,13 @@ class Measured:
         part = min(1.0, busy_s / least_s)
         return max(least_s, (busy_s + overhead_s * part) / share - overhead_s)
 
-    def _crowding(self, busy: Sequence[float]) -> list[float]:
-        """Return by machine how much longer computing takes, given the part of the time that each process computes."""
+    def _crowding(self, busy: Sequence[float], driver: float = 0.0) -> list[float]:
+        """Return by machine how much longer computing takes, given the part of the time that each process computes.
+
+        The ``driver`` is on the server's machine.
+        """
         asked = [0.0] * len(self.cores)
+        asked[self.machine[-1]] += driver
         for own, part in zip(self._by_process, busy, strict=True):
             asked[self.machine[own[0]]] += part
         return [max(1.0, part / cores) for part, cores in zip(asked, self.cores, strict=True)]

@@ -217,8 +217,11 @@ class CalibrationDriver(RoundDriver):
     def _taken(self, parties: Sequence[int], most_s: float) -> tuple[list[float], list[float]]:
         """Return how long turns took, and what the driver had computed after each, without the first ones."""
         system = self._algorithm.system
-        still = VAFL(replace(system, lr=tuple(lr * STILL for lr in system.lr)))
-        turns = CalibratedTurns(self._x, self._runtime, self._placement, still, self._groups, self._server, parties)
+        still = replace(
+            system, lr=tuple(lr * STILL for lr in system.lr), party_comm_units=(0.0,) * len(self._x.parties)
+        )
+        x, algorithm = replace(self._x, network=None), VAFL(still)  # links are measured apart
+        turns = CalibratedTurns(x, self._runtime, self._placement, algorithm, self._groups, self._server, parties)
         took_s = []
         for record in turns.take((WARM_UP + 2) * len(parties), most_s):
             took_s.append(record.duration)
