@@ -148,7 +148,7 @@ def _measured(content: Mapping[str, Any], names: Sequence[str], batch_size: int 
 
 
 def _driver_s(given: Mapping[Any, Any]) -> float:
-    _check_keys("driver.", given, ("turn",))
+    known_keys("driver.", given, ("turn",), DataError)
     return not_negative("driver.turn", given.get("turn", 0.0))
 
 
