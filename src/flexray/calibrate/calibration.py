@@ -30,6 +30,7 @@ class Calibration:
         round_s: Seconds of a round beside local iterations, embeddings and links.
         network: Keys of ``network``: the links between the processes.
         evaluation_s: Seconds of an evaluation, which no clock counts.
+        driver_s: Seconds in which the driver is busy with a turn of VAFL.
     """
 
     path: Path
@@ -39,6 +40,7 @@ class Calibration:
     round_s: float
     network: Mapping[str, Any]
     evaluation_s: float
+    driver_s: float = 0.0
 
     def __fspath__(self) -> str:
         """Return the path of the file, so that this can be given as ``speeds.path``."""
@@ -60,6 +62,7 @@ class Calibration:
         if self.machines:
             yield from _section("machines", self.machines)
         yield f"round_s: {_flow(self.round_s)}"
+        yield from _section("driver", {"turn": self.driver_s})
         yield from _section("network", self.network)
         yield f"evaluation_s: {_flow(self.evaluation_s)}"
 
@@ -79,7 +82,10 @@ class Calibration:
                 f"{name:{max(width, 12)}}  {numbers[0]:>9}  {spread:>6}  {numbers[1]:>7}  {numbers[2]:>9}"
                 f"  {numbers[3]:>7}  {link:>7}"
             )
-        yield f"a round besides: {_ms(self.round_s)}; an evaluation, not counted: {_ms(self.evaluation_s)}"
+        yield (
+            f"a round besides: {_ms(self.round_s)}; the driver in a turn: {_ms(self.driver_s)};"
+            f" an evaluation, not counted: {_ms(self.evaluation_s)}"
+        )
         for name, node in self.machines.items():
             yield f"{name}: {node['cores']:g} cores for all participants there, who wait for one another"
         yield f"load: {self.about['load']}"

@@ -27,7 +27,7 @@ RIVALS = {
     "down": ("bandwidth",),
 }  # fmt: skip
 """Keys of ``network`` that a party has instead of another."""
-SECTIONS = ("participants", "machines", "network", "round_s", "evaluation_s", "about")
+SECTIONS = ("participants", "machines", "network", "driver", "round_s", "evaluation_s", "about")
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,13 @@ def _measured(content: Mapping[str, Any], names: Sequence[str], batch_size: int 
         process=process,
         machine=_numbers(machine),
         cores=_cores(_section(content, "machines"), list(dict.fromkeys(machine))),
+        driver_s=_driver_s(_section(content, "driver")),
     )
+
+
+def _driver_s(given: Mapping[Any, Any]) -> float:
+    known_keys("driver.", given, ("turn",), DataError)
+    return not_negative("driver.turn", given.get("turn", 0.0))
 
 
 def _participants(given: Mapping[Any, Any], names: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
