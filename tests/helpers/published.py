@@ -145,6 +145,65 @@ def fedonce_round(model: Split, ids: Tensor, local: int, sent: Sequence[Tensor],
     return loss.item()
 
 
+@dataclass
+class Lasso:
+    """Steps of proximal SGD, with a rate and a penalty of their own."""
+
+    steps: int
+    lr: float
+    penalty: float
+
+
+def less(
+    model: Split, batches: Sequence[Tensor], local: int, pretrain: int, components: Lasso, features: Lasso
+) -> list[float]:
+    """LESS-VFL: training; one handover; the server's lasso; the parties' lassos; training of what is left."""
+    rest = iter(batches)
+    losses = [fedbcd_round(model, next(rest), local) for _ in range(pretrain)]
+    losses.append(loss_of(model, next(rest)))
+    with torch.no_grad():
+        sent = model.embed(slice(None))
+    for _ in range(components.steps):
+        ids = next(rest)
+        known = [block[ids] for block in sent]
+        losses.append(model.loss(known, ids).item())
+        shrink(model.server, components, local, lambda known=known, ids=ids: model.loss(known, ids))
+    kept = (first_weight(model.server) != 0).any(0).split([block.shape[1] for block in sent])
+    for _ in range(features.steps):
+        ids = next(rest)
+        losses.append(loss_of(model, ids))
+        for party, x, block, left in zip(model.parties, model.features, sent, kept, strict=True):
+            own = partial(changed, party, x[ids], block[ids], left)
+            shrink(party, features, local, own)
+    for net in (*model.parties, model.server):
+        first_weight(net).register_hook(partial(torch.mul, (first_weight(net) != 0).any(0)))
+    return losses + [fedbcd_round(model, ids, local) for ids in rest]
+
+
+def loss_of(model: Split, ids: Tensor) -> float:
+    with torch.no_grad():
+        return model.loss(model.embed(ids), ids).item()
+
+
+def first_weight(net: nn.Module) -> nn.Parameter:
+    return next(iter(net.parameters()))
+
+
+def changed(party: nn.Module, x: Tensor, before: Tensor, left: Tensor) -> Tensor:
+    return torch.nn.functional.mse_loss(party(x)[:, left], before[:, left])
+
+
+def shrink(net: nn.Module, lasso: Lasso, local: int, objective: Callable[[], Tensor]) -> None:
+    """Steps of SGD, each followed by a threshold: a column that is shorter is zero, another that much shorter."""
+    threshold = lasso.lr * lasso.penalty
+    for _ in range(local):
+        descend(net, lasso.lr, 1, objective)
+        with torch.no_grad():
+            for column in first_weight(net).T:
+                length = column.norm()
+                column.copy_(torch.zeros_like(column) if length <= threshold else column - threshold * column / length)
+
+
 def top_k(share: float) -> Compress:
     """Of every row the values of largest magnitude."""
 
