@@ -57,9 +57,9 @@ class LessVFL(SyncVFL):
         component_rounds: int = 100,
         component_lr: float = 0.5,
         component_penalty: float = 0.02,
-        feature_rounds: int = 200,
+        feature_rounds: int = 100,
         feature_lr: float = 0.5,
-        feature_penalty: float = 0.015,
+        feature_penalty: float = 0.03,
     ) -> None:
         super().__init__(system, local_iterations)
         self._begins = whole("algo.pretrain_rounds", pretrain_rounds, low=0)

@@ -125,7 +125,7 @@ class SelectingServer(Server):
         self._kept_o: Tensor | None = None
 
     def drop(self, index: int, order: Order, penalty: float, *replies: GroupReply) -> ServerReply:
-        """Run round ``index``, as :meth:`Server.train`, with proximal steps; what is dropped may come back in the next."""
+        """Run round ``index`` as :meth:`Server.train`, by proximal steps; what is dropped may come back in the next."""
         self._kept_o, self._trainer = None, self._selection.dropping(penalty)
         reply = self.train(index, order, *replies)
         self._keep(self._selection.left())
