@@ -21,8 +21,9 @@ from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
 from flexray.engine.parties.apart import first_targets
 from flexray.engine.parties.last_sent import LastSent
+from flexray.engine.parties.silo import clients_of
 from helpers.jobs import Compose, Run
-from helpers.published import Lasso, Split, cvfl, efvfl, fedbcd, fedonce, less, quantized, split_learning, top_k
+from helpers.published import Lasso, Split, cvfl, efvfl, fedbcd, fedonce, less, quantized, split_learning, tdcd, top_k
 from helpers.reference import Rates, Rule
 from helpers.reference_cases import (
     BATCH,
@@ -82,6 +83,13 @@ PUBLISHED |= {
     ),
 }
 
+
+PUBLISHED |= {
+    f"algo=tdcd algo.local_iterations={local} algo.clients={many}": lambda model, batches, local=local, many=many: tdcd(
+        model, batches, local, torch.from_numpy(clients_of(SEED, len(model.labels), many))
+    )
+    for local, many in ((5, 3), (2, 8))
+}
 
 LESS = (
     "algo=less algo.pretrain_rounds=2 algo.component_rounds=2 algo.component_lr=0.1 algo.component_penalty=2"
@@ -177,6 +185,21 @@ def test_less_needs_linear_layers(compose_job: Compose, run_inline: Run, bundle:
             run_inline(job)
 
 
+def test_silos_of_one_client_are_parties(compose_small: Compose, run_inline: Run) -> None:
+    silos = compose_small("algo=tdcd", "algo.clients=1", "model.dropout=0.1")
+    parties = compose_small("algo=cvfl", "network.top_k=1", "network.bits=null", "model.dropout=0.1")
+    assert ended(run_inline(silos)).digests == ended(run_inline(parties)).digests
+
+
+def test_clients_go_by_the_servers_gradient(compose_small: Compose, run_inline: Run) -> None:
+    """With one iteration that is the one that they would compute; also where samples are missing, or few."""
+    words = ("algo=tdcd", "algo.local_iterations=1", "algo.clients=3", "missing.fraction={a:0.4}", "clip_norm=0.5")
+    own, given = (ended(run_inline(compose_small(*words, f"labels_at={where}"))) for where in ("all", "server"))
+    for name, state in own.states.items():
+        for key, value in state.items():
+            assert np.abs(value - given.states[name][key]).max() <= 1e-12 * np.abs(value).max(), (name, key)
+
+
 def test_split_learning_is_p_bcd_with_labels_at_the_server(compose_small: Compose, run_inline: Run) -> None:
     one, other = (run_inline(compose_small(*words)) for words in (["algo=split"], ["algo=pbcd", "labels_at=server"]))
     assert one[:-1] == other[:-1]
@@ -222,6 +245,7 @@ def test_what_a_message_loses_comes_with_the_next() -> None:
         "algo=vafl network.error_feedback=true",
         "algo=fedonce algo.apart_rounds=5",
         f"{LESS} rounds=10",
+        "algo=tdcd algo.local_iterations=2",
     ],
 )
 def test_hosts_give_the_numbers_of_one_process(words: str, compose_small: Compose) -> None:
@@ -254,6 +278,8 @@ def test_sender_and_server_keep_the_same_surrogates_in_vafl(compose_small: Compo
         ("algo=fedonce algo.apart_rounds=0", "algo.apart_rounds: expected a whole number of at least 1, got 0"),
         ("algo=fedonce algo.guest=d", "algo.guest: no party is called 'd'; expected one of: a, b, c"),
         ("algo=fedonce clock=wall", "clock: the algo leaves parties out of rounds"),
+        ("algo=tdcd algo.clients=0", "algo.clients: expected a whole number"),
+        ("algo=tdcd clock=wall", "clock: a party's clients compute side by side in simulation alone; expected virtual"),
         ("algo=less labels_at=all", "labels_at: LessVFL leaves the labels with one participant"),
         ("algo=less algo.feature_rounds=0", "algo.feature_rounds: expected a whole number of at least 1, got 0"),
         ("algo=less algo.component_penalty=0", "algo.component_penalty: expected a positive number, got 0"),

@@ -6,6 +6,7 @@ It returns the loss of each batch before its step.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -202,6 +203,31 @@ def shrink(net: nn.Module, lasso: Lasso, local: int, objective: Callable[[], Ten
             for column in first_weight(net).T:
                 length = column.norm()
                 column.copy_(torch.zeros_like(column) if length <= threshold else column - threshold * column / length)
+
+
+def tdcd(model: Split, batches: Sequence[Tensor], local: int, clients: Tensor) -> list[float]:
+    """TDCD: within a party, clients with samples of their own start alike, and are averaged; others send once."""
+    losses = []
+    for ids in batches:
+        with torch.no_grad():
+            sent = model.embed(ids)
+        losses.append(model.loss(sent, ids).item())
+        for k, party in enumerate(model.parties):
+            nets = [copy.deepcopy(party) for _ in range(int(clients.max()) + 1)]
+            for client, net in enumerate(nets):
+                if (mine := clients[ids] == client).any():
+                    descend(net, model.lr[k], local, partial(of_client, model, net, k, sent, ids, mine))
+            with torch.no_grad():
+                for param, *own in zip(*(net.parameters() for net in (party, *nets)), strict=True):
+                    param.copy_(torch.stack(own).mean(0))
+        descend(model.server, model.lr[-1], local, partial(model.loss, sent, ids))
+    return losses
+
+
+def of_client(model: Split, net: nn.Module, k: int, sent: Sequence[Tensor], ids: Tensor, mine: Tensor) -> Tensor:
+    blocks = [block[mine] for block in sent]
+    blocks[k] = net(model.features[k][ids[mine]])
+    return model.loss(blocks, ids[mine])
 
 
 def top_k(share: float) -> Compress:

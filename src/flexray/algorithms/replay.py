@@ -60,7 +60,7 @@ class ReplayRounds(RoundAlgorithm):
     def __init__(self, system: System, recorded: tuple[Recorded, ...], original: Phased) -> None:
         super().__init__(system)
         self._recorded, self._original = recorded, original
-        self.selects = original.selects
+        self.selects, self.clients = original.selects, original.clients
 
     @override
     def phase(self, index: int) -> Phase:

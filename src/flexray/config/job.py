@@ -188,6 +188,7 @@ def _shared(
         learns=config["learn"],
         stands_in=stands_in(config),
         selects=isinstance(algorithm, RoundAlgorithm) and algorithm.selects,
+        clients=algorithm.clients if isinstance(algorithm, RoundAlgorithm) else 1,
     )
 
 

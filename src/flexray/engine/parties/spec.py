@@ -86,6 +86,7 @@ class Shared:
         learns: Whether anything is trained; else the run only takes its time.
         stands_in: What stands in for the embedding of a sample that its party does not have.
         selects: Whether features and components of embeddings are dropped; models then begin with a linear layer.
+        clients: Clients of every party, among which its samples are divided.
     """
 
     dataset: Dataset
@@ -107,6 +108,7 @@ class Shared:
     learns: bool = True
     stands_in: StandsIn = "zeros"
     selects: bool = False
+    clients: int = 1
 
     @property
     def torch_dtype(self) -> torch.dtype:
