@@ -45,7 +45,12 @@ SYSTEMS = {
     "stragglers": ("speeds=paper",),
     "trace": ("speeds=trace", "speeds.path=google2019_cell"),
 }
-OWN = {"laser": ("server=laser",), "fedonce": ("algo.apart_rounds=20",)}
+OWN = {
+    "laser": ("server=laser",),
+    "fedonce": ("algo.apart_rounds=20",),
+    "less": ("algo.pretrain_rounds=20", "algo.component_rounds=50", "algo.component_penalty=0.03",
+             "algo.feature_rounds=50", "algo.feature_penalty=0.06"),
+}  # fmt: skip
 """What single algorithms need beside their names."""
 SEARCHED = (1, 2)
 """The seeds that rates are searched with: what is good for one may diverge with another."""
