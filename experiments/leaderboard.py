@@ -28,7 +28,7 @@ from paper_runs import Cell, identity, run_all
 from sklearn import datasets
 
 from flexray.config.typed import choices_of
-from flexray.core.commands import Parser, guarded
+from flexray.core.commands import Parser, command
 from flexray.core.errors import ConfigError
 from flexray.report import tables
 from flexray.report.contents import Wanted, make_report
@@ -131,12 +131,9 @@ class Entry:
         return Cell((*words, f"seed={seed}"), axes, self.root / f"{self.data}-{self.system}" / name / str(seed))
 
 
+@command("interrupted; the same command does what is missing")
 def main(arguments: Sequence[str]) -> int:
     """Search, run, write."""
-    return guarded(lambda: _main(arguments), "interrupted; the same command does what is missing")
-
-
-def _main(arguments: Sequence[str]) -> int:
     options = build_parser().parse_args(arguments)
     chosen = options.only or [name for name in DATA if is_there(name, options.data)]
     entries = [

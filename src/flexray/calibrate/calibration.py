@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from flexray.core.errors import ConfigError
+from flexray.core.files import failing
 
 HEAD = """# Seconds of these machines, for python -m flexray.run speeds=measured speeds.path=THIS_FILE
 # Numbers may be changed by hand; docs/time.md says what each is.
@@ -49,11 +50,9 @@ class Calibration:
         Raises:
             ConfigError: It cannot be written.
         """
-        try:
+        with failing(f"file: {self.path}: cannot be written", ConfigError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(HEAD + "\n".join(self._lines()) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"file: {self.path}: cannot be written: {error.strerror}") from error
 
     def _lines(self) -> Iterator[str]:
         yield from _section("about", self.about)

@@ -101,7 +101,6 @@ class PictureData(FittedDataset):
         if self.parties is not None:
             self.parties = name_list("dataset.parties", self.parties)
         self._synthetic_classes = self.num_classes or 100
-        self._listing: Listing | None = None
 
     @abstractmethod
     def _list(self, root: Path) -> Listing:
@@ -123,7 +122,7 @@ class PictureData(FittedDataset):
         """List the folders; no picture is read."""
         sizes = {split: len(labels) for split, labels in self.labels().items()}
         source = "files" if self.path else "synthetic"
-        classes = tuple(self._listed()[0]) if self.path else ()
+        classes = tuple(self._listed[0]) if self.path else ()
         task = Task("cross_entropy", len(classes) or self._synthetic_classes, classes=classes)
         return Outline(self._names(), sizes, task, source)  # type: ignore[arg-type]
 
@@ -154,10 +153,6 @@ class PictureData(FittedDataset):
             return np.arange(self._synthetic_sizes()[split])
         return np.array([sample.id for sample in self._samples()[split]])
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the list of files, which every process makes itself, and the pictures."""
-        return {**super().__getstate__(), "_listing": None}
-
     @cached_property
     def _cache(self) -> PictureCache:
         """Pictures of all parties in this process."""
@@ -170,17 +165,16 @@ class PictureData(FittedDataset):
                 raise ConfigError(f"dataset.parties: there is no party '{name}'{near_match(name, known)}")
         return known if self.parties is None else tuple(self.parties)
 
+    @cached_property
     def _listed(self) -> Listing:
         root = Path(self.path or "")
-        if self._listing is None:
-            if not os.path.isdir(root):
-                raise DataError(f"{root}: no such folder (dataset.path)")
-            self._listing = renumbered(self._list(root), self._classes, root)
-        return self._listing
+        if not os.path.isdir(root):
+            raise DataError(f"{root}: no such folder (dataset.path)")
+        return renumbered(self._list(root), self._classes, root)
 
     def _samples(self) -> dict[Split, list[Sample]]:
         """Return the samples of every split; with ``val_fraction``, part of the training samples is for validation."""
-        splits = self._listed()[1]
+        splits = self._listed[1]
         train, val = splits["train"], splits.get("val", [])
         if self.val_fraction:
             if val:
