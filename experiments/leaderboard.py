@@ -91,8 +91,8 @@ DATA = {
     ),
     "tiny_imagenet20": Data(
         ("dataset=imagenet100", "dataset.num_classes=20", "dataset.seed=0", "dataset.size=32", "dataset.augment=false",
-         "dataset.batch_size=64", "model=strided_cnn", "model.channels=[8,16]", "server=linear",
-         "server.weight_std=0.01"), 800, 0.2, 8000, "tiny_imagenet100", 20,
+         "dataset.batch_size=64", "model=strided_cnn", "model.channels=[8,16]", "server=linear"),
+        800, 0.2, 8000, "tiny_imagenet100", 20,
     ),
 }  # fmt: skip
 
