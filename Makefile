@@ -1,5 +1,5 @@
 # make run   sets up and runs the default experiment;  make run ARGS="algo=adaptive rounds=100"
-# make test  sets up and runs the tests: those without Ray side by side, then those with real Ray
+# make test  sets up and runs the tests, side by side; those with real Ray in one process
 # make docs  renders the docstrings: build/docs/index.html
 # make check what CI and pre-commit check besides: format, lint, types
 PYTHON ?= python3
@@ -12,8 +12,7 @@ run: $(VENV)/installed
 	$(BIN)/python -m flexray.run $(ARGS)
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -m "not ray" -n auto --dist worksteal $(ARGS)
-	$(BIN)/python -m pytest -m ray $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 check: $(VENV)/installed
 	$(BIN)/ruff format --check .

@@ -4,8 +4,8 @@ Every algorithm has the same simulated time on each of several data sets and sys
 machines of which some are four times slower, and machines throttled by a trace behind thin links. Of its rates, a
 factor of about three apart, the one with the lowest mean training loss of the first two seeds is taken, and more are
 tried while that is the smallest or the largest; with it the other seeds run. Digits and two tables come with
-scikit-learn; ``--data FOLDER`` adds FOLDER/mosi, FOLDER/modelnet10_views and FOLDER/tiny_imagenet100, as far as they
-are there.
+scikit-learn; ``--data FOLDER`` adds FOLDER/mosi, FOLDER/modelnet10_views (4 of 12 views) and FOLDER/tiny_imagenet100
+(20 of 100 classes), as far as they are there.
 
 OUT then holds ``leaderboard.md`` (ranks, a table per data set and system, remarks), ``report.html`` (every run behind
 it, to filter and draw), figures, and ``runs/``. Runs that are there are not run again.
@@ -28,8 +28,8 @@ from paper_runs import Cell, identity, run_all
 from sklearn import datasets
 
 from flexray.config.typed import choices_of
-from flexray.core.commands import Parser, guarded
-from flexray.core.errors import ConfigError, FlexrayError
+from flexray.core.commands import Parser, command
+from flexray.core.errors import ConfigError
 from flexray.report import tables
 from flexray.report.contents import Wanted, make_report
 from flexray.report.page import make_page
@@ -45,10 +45,13 @@ SYSTEMS = {
     "stragglers": ("speeds=paper",),
     "trace": ("speeds=trace", "speeds.path=google2019_cell"),
 }
-OWN = {"laser": ("server=laser",), "fedonce": ("algo.apart_rounds=20",)}
+OWN = {
+    "laser": ("server=laser",),
+    "fedonce": ("algo.apart_rounds=20",),
+    "less": ("algo.pretrain_rounds=20", "algo.component_rounds=50", "algo.component_penalty=0.03",
+             "algo.feature_rounds=50", "algo.feature_penalty=0.06"),
+}  # fmt: skip
 """What single algorithms need beside their names."""
-EVALUATIONS = 100
-"""Evaluations of each run, at equal simulated times."""
 SEARCHED = (1, 2)
 """The seeds that rates are searched with: what is good for one may diverge with another."""
 
@@ -63,6 +66,7 @@ class Data:
         target: Of test top-1.
         bandwidth: Bytes per unit of every thin link; a P-BCD round then takes some 20 units more.
         folder: Its folder below ``--data``.
+        evaluations: How many, at equal simulated times; the large sets have fewer, or these would be most of the work.
         table: It comes with scikit-learn, and is cut into three parties of equal numbers of columns.
     """
 
@@ -71,6 +75,7 @@ class Data:
     target: float
     bandwidth: int
     folder: str = ""
+    evaluations: int = 100
     table: bool = False
 
 
@@ -80,17 +85,21 @@ DATA = {
     "breast_cancer": Data(TABLE, 800, 0.97, 200, table=True),
     "wine": Data(TABLE, 800, 0.97, 200, table=True),
     "mosi": Data(("+experiment=mosi",), 1000, 0.75, 500, "mosi"),
-    "modelnet10": Data(("+experiment=modelnet10_mlp",), 3000, 0.75, 2500, "modelnet10_views"),
-    "tiny_imagenet100": Data(
-        ("dataset=imagenet100", "model=strided_cnn", "server=linear", "server.weight_std=0.01", "dataset.size=32",
-         "dataset.batch_size=128", "dataset.crop_scale=[0.7,1]"), 1000, 0.05, 25000, "tiny_imagenet100",
+    "modelnet10": Data(
+        ("+experiment=modelnet10_mlp", "dataset.parties=[view_00,view_03,view_06,view_09]"), 2000, 0.7, 1000,
+        "modelnet10_views", 20,
+    ),
+    "tiny_imagenet20": Data(
+        ("dataset=imagenet100", "dataset.num_classes=20", "dataset.seed=0", "dataset.size=32", "dataset.augment=false",
+         "dataset.batch_size=64", "model=strided_cnn", "model.channels=[8,16]", "server=linear"),
+        800, 0.2, 8000, "tiny_imagenet100", 20,
     ),
 }  # fmt: skip
 
 
 @dataclass
 class Entry:
-    """An algorithm on a data set and a system: the mean training losses of its rates, by their places."""
+    """An algorithm on a data set and a system: the mean training losses of its rates, and failed rates, by places."""
 
     algo: str
     data: str
@@ -98,6 +107,7 @@ class Entry:
     root: Path
     words: tuple[str, ...]
     losses: dict[int, float] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
 
     @property
     def key(self) -> str:
@@ -112,10 +122,11 @@ class Entry:
 
     def wanted(self) -> list[int]:
         """Return the places of rates to try next: the first ones, then those beyond the best."""
-        if not self.losses:
+        tried = {*self.losses, *self.failed}
+        if not tried:
             return list(FIRST[self.key])
-        beside = (self.best - 1, self.best + 1)
-        return [place for place in beside if 0 <= place < len(RATES) and place not in self.losses]
+        beside = (self.best - 1, self.best + 1) if self.losses else ()
+        return [place for place in beside if 0 <= place < len(RATES) and place not in tried]
 
     def cell(self, place: int, seed: int) -> Cell:
         """Return a run at a rate."""
@@ -125,25 +136,26 @@ class Entry:
         return Cell((*words, f"seed={seed}"), axes, self.root / f"{self.data}-{self.system}" / name / str(seed))
 
 
+@command("interrupted; the same command does what is missing")
 def main(arguments: Sequence[str]) -> int:
     """Search, run, write."""
-    return guarded(lambda: _main(arguments), "interrupted; the same command does what is missing")
-
-
-def _main(arguments: Sequence[str]) -> int:
     options = build_parser().parse_args(arguments)
     chosen = options.only or [name for name in DATA if is_there(name, options.data)]
     entries = [
         Entry(algo, data, system, options.out / "runs", (*words_of(data, system, options), *algorithm(algo)))
         for data, system, algo in itertools.product(chosen, options.systems, options.algo)
     ]
-    search(entries, options.jobs)
-    cells = [[entry.cell(entry.best, seed) for seed in range(1, options.seeds + 1)] for entry in entries]
-    failed = run_all(list(itertools.chain(*cells)), options.jobs)
+    failed = search(entries, options.jobs)
+    searched = [entry for entry in entries if entry.losses]
+    cells = [[entry.cell(entry.best, seed) for seed in range(1, options.seeds + 1)] for entry in searched]
+    failed |= run_all(list(itertools.chain(*cells)), options.jobs, stops_at_refusal=False)
+    if searched:
+        print(write(searched, cells, options.out), flush=True)
     for folder, fault in failed.items():
         print(f"flexray: {folder}: {fault}", file=sys.stderr)
-    text = write(entries, cells, options.out)
-    print(text, flush=True)
+    for entry in entries:
+        if not entry.losses:
+            print(f"flexray: {entry.algo} on {entry.data}, {entry.system}: all rates failed, no row", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -178,7 +190,7 @@ def words_of(name: str, system: str, options: argparse.Namespace) -> tuple[str, 
     return (
         *data.words, *path, *(table(name, options.out) if data.table else ()), *SYSTEMS[system], *thin,
         "cluster=inline", "rounds=null", "epochs=null", f"max_time={data.max_time}", f"target={data.target}",
-        "target_metric=test_top1", "eval_every=null", f"eval_every_units={data.max_time / EVALUATIONS:g}",
+        "target_metric=test_top1", "eval_every=null", f"eval_every_units={data.max_time / data.evaluations:g}",
         "eval_train=true",
     )  # fmt: skip
 
@@ -201,14 +213,21 @@ def algorithm(name: str) -> tuple[str, ...]:
     return (f"algo._target_={name}" if "." in name else f"algo={name}", *OWN.get(name, ()))
 
 
-def search(entries: Sequence[Entry], jobs: int) -> None:
-    """Try rates until the best of each entry has been compared with one on both sides; fills ``losses``."""
+def search(entries: Sequence[Entry], jobs: int) -> dict[Path, str]:
+    """Try rates until the best of each entry has been compared with one on both sides; fills ``losses``.
+
+    A rate of which a run fails does not count. Returns the folders of those runs, and why.
+    """
+    failed: dict[Path, str] = {}
     while tries := [(entry, place) for entry in entries for place in entry.wanted()]:
         cells = [[entry.cell(place, seed) for seed in SEARCHED] for entry, place in tries]
-        for folder, fault in run_all(list(itertools.chain(*cells)), jobs).items():
-            raise FlexrayError(f"{folder}: {fault}; the same command tries again")
+        failed |= run_all(list(itertools.chain(*cells)), jobs, stops_at_refusal=False)
         for (entry, place), own in zip(tries, cells, strict=True):
-            entry.losses[place] = statistics.mean(training_loss(cell) for cell in own)
+            if all(cell.done for cell in own):
+                entry.losses[place] = statistics.mean(training_loss(cell) for cell in own)
+            else:
+                entry.failed.add(place)
+    return failed
 
 
 def training_loss(cell: Cell) -> float:

@@ -39,10 +39,11 @@ from flexray.config.typed import key_of
 from flexray.core.commands import INTERRUPTED
 from flexray.core.errors import ConfigError
 from flexray.core.neutral import is_under
+from flexray.core.runfolder import leaves
 from flexray.report.grouping import NEUTRAL
 from flexray.report.runs import COMPLETED, DIVERGED
 from flexray.run.command import run_command
-from flexray.run.resume import SINCE, leaves
+from flexray.run.resume import SINCE
 
 BASES = {
     "digits": (), "mosi": ("mosi",), "modelnet10": ("modelnet10_mlp",), "mosei": ("mosei",),
@@ -164,13 +165,13 @@ def identity(words: tuple[str, ...]) -> tuple[str, int]:
     return f"{choices.algo}-{digest[:10]}", plain["seed"]
 
 
-def run_all(cells: Sequence[Cell], jobs: int) -> dict[Path, str]:
+def run_all(cells: Sequence[Cell], jobs: int, stops_at_refusal: bool = True) -> dict[Path, str]:
     """Run what is not there yet, ``jobs`` runs at a time, and return the folders of those that failed, and why.
 
     SIGTERM and Ctrl-C end the runs under way after their current round, and no other begins.
 
     Raises:
-        ConfigError: A run refused what it was given; the others would, too.
+        ConfigError: A run refused what it was given, and ``stops_at_refusal``: the others would, too.
     """
     missing = {cell.folder: cell for cell in cells if not cell.done}
     if not missing:
@@ -180,7 +181,7 @@ def run_all(cells: Sequence[Cell], jobs: int) -> dict[Path, str]:
         running = {pool.submit(run_one, cell): cell for cell in missing.values()}
         for count, future in enumerate(as_completed(running), 1):
             cell, outcome = running[future], future.result()
-            if outcome.exit_status == ConfigError.exit_status:
+            if stops_at_refusal and outcome.exit_status == ConfigError.exit_status:
                 raise ConfigError(outcome.fault)
             cpu_s += outcome.cpu_s
             if not cell.done:

@@ -1,14 +1,20 @@
 """How well ``speeds=measured`` predicts real seconds: calibrated, predicted on the virtual clock, and really run.
 
-``python experiments/truth.py [--out outputs/truth] [--only NAME ...] [--max-load 2] [--plain]``
+``python experiments/truth.py [--out outputs/truth] [--only NAME ...] [--repeats 2] [--max-load 2] [--plain]``
 
 Four systems of 2 to 4 parties hold scikit-learn's digits; each is run with five algorithms. A setting is calibrated
 (``flexray.calibrate``), predicted (``speeds=measured``), then really run (``clock=wall``), on the same warm processes.
 Models wait for a third of an iteration in the forward pass and two thirds in the backward pass, so that five
 participants fit the cores of a small machine as if each had one of its own; with ``--plain`` they compute instead, wide
-enough for the same order of time. It prints a table: total time and time to the target, predicted and real; then the
-median and the worst error, and how many pairs of algorithms of a system that really differ by over 10 % are ranked
-alike. What was done is kept in ``OUT/results.json``; the same command goes on from there.
+enough for the same order of time. Every setting is printed when it is done, and the table so far is in
+``OUT/table.md``: total time and time to the target, predicted and real; then the median and the worst error, and how
+many pairs of algorithms of a system that really differ by over 10 % are ranked alike. What was done is kept in
+``OUT/results.json``; the same command goes on from there. 20 settings take about ten minutes on an idle machine;
+``--repeats`` does them all again, and takes medians.
+
+The time to the target lies on the straight line between two evaluations: few fit into some seconds, and a run that
+just misses the target at one would else seem to take until the next. Learning rates are such that no algorithm
+diverges: where accuracy jumps up and down, the time to a target is chance.
 
 ``--max-load`` waits before a setting until the machine's load is no higher; the load is noted with every setting.
 """
@@ -36,6 +42,9 @@ import flexray
 
 ALGORITHMS = ("flex", "adaptive", "sync_min", "sync_max", "pbcd", "vafl")
 METRIC, TARGET = "test_top1", 0.6
+RATES = {"pbcd": 0.2, "vafl": 0.05}
+"""Learning rates of algorithms with one local iteration."""
+USUAL_RATE = 0.01
 
 
 @dataclass(frozen=True)
@@ -123,22 +132,54 @@ def main() -> int:
     )
     parser.add_argument("--plain", action="store_true", help="models compute instead of waiting")
     parser.add_argument("--calibrate-seconds", type=float, default=5.0)
+    parser.add_argument("--repeats", type=int, default=1, help="how often every setting is calibrated and run")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "results.json"
     results: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     model = Wide if options.plain else Waiting
     with flexray.cluster(kind="local", num_cpus=os.cpu_count()):
+        for key, name, algo in todo(options):
+            if key not in results:
+                wait_for(options.max_load)
+                first = results.get(key.partition("#")[0], {})
+                results[key] = setting(SYSTEMS[name], algo, model, options, first.get("rounds"))
+                file.write_text(json.dumps(results, indent=1), encoding="utf-8")
+                (options.out / "table.md").write_text(markdown(combined(results)), encoding="utf-8")
+                print(row(key, results[key]), flush=True)
+    report(combined(results))
+    return 0
+
+
+def todo(options: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+    """Yield the keys of settings, in the order in which they are done, each with its system and algorithm."""
+    for repeat in range(options.repeats):
         for name in options.only:
             for algo in SYSTEMS[name].algorithms:
-                key = f"{name}/{algo}{'/plain' if options.plain else ''}"
-                if key not in results:
-                    wait_for(options.max_load)
-                    results[key] = setting(SYSTEMS[name], algo, model, options)
-                    file.write_text(json.dumps(results, indent=1), encoding="utf-8")
-                    print(row(key, results[key]), flush=True)
-    report(results)
-    return 0
+                yield f"{name}/{algo}{'/plain' if options.plain else ''}{f'#{repeat + 1}' * (repeat > 0)}", name, algo
+
+
+def combined(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the medians of settings that were repeated; a target that was missed once counts as missed."""
+    groups: dict[str, list[Any]] = {}
+    for key, result in results.items():
+        groups.setdefault(key.partition("#")[0], []).append(result)
+
+    def middle(values: list[float | None]) -> float | None:
+        met = [value for value in values if value is not None]
+        return statistics.median(met) if len(met) == len(values) else None
+
+    return {
+        key: {
+            "rounds": group[0]["rounds"],
+            "load": [max(result["load"][i] for result in group) for i in (0, 1)],
+            **{
+                of: {kind: middle([result[of][kind] for result in group]) for kind in ("total", "to_target")}
+                for of in ("predicted", "real")
+            },
+        }
+        for key, group in groups.items()
+    }
 
 
 def wait_for(load: float | None) -> None:
@@ -148,13 +189,15 @@ def wait_for(load: float | None) -> None:
         time.sleep(5)
 
 
-def setting(system: System, algo: str, model: type[nn.Module], options: argparse.Namespace) -> dict[str, Any]:
-    """Return seconds of a setting, predicted and real."""
+def setting(
+    system: System, algo: str, model: type[nn.Module], options: argparse.Namespace, rounds: int | None = None
+) -> dict[str, Any]:
+    """Return seconds of a setting, predicted and real; ``rounds``: None: as many as fit the system's seconds."""
     data, file, before = bundle(options.out, system), options.out / "measured.yaml", os.getloadavg()[0]
     own = run_keys(system, data, model)
     found = flexray.calibrate("dataset=bundle", file=file, seconds=options.calibrate_seconds, **own)
     links = {name: found.network["t_comm"][name] + t for name, t in zip(system.parties, system.t_comm, strict=True)}
-    limits = {"algo": algo, "timeout": system.timeout, "eval_train": False, "progress": False}
+    limits = {"timeout": system.timeout, "eval_train": False, "progress": False, **learning(algo)}
     predict = {
         **(run_keys(system, data, model) if options.plain else run_keys(system, data, model, waits=False)),
         **limits, "cluster": "inline", "network": {"t_comm": links},
@@ -162,9 +205,9 @@ def setting(system: System, algo: str, model: type[nn.Module], options: argparse
     }  # fmt: skip
     turns = len(system.parties) if algo == "vafl" else 1
     probe = flexray.simulate("dataset=bundle", rounds=4 * turns, **predict)
-    rounds = max(4, round(system.seconds / probe.summary["sim_time"] * probe.summary["rounds"]))
+    rounds = rounds or max(4, round(system.seconds / probe.summary["sim_time"] * probe.summary["rounds"]))
     every = max(4, rounds // (8 if algo == "vafl" else 25))  # embeddings after an evaluation are not counted
-    ends = {"rounds": rounds, "eval_every": every, "target": TARGET}
+    ends = {"rounds": rounds, "eval_every": every}
     predicted = flexray.simulate("dataset=bundle", **predict, **ends)
     real = flexray.simulate(
         "dataset=bundle", **own, **limits, **ends, clock="wall", network={"t_comm": list(system.t_comm)},
@@ -174,7 +217,10 @@ def setting(system: System, algo: str, model: type[nn.Module], options: argparse
         "rounds": rounds,
         "load": [before, os.getloadavg()[0]],
         **{
-            kind: {"total": run.summary["sim_time"], "to_target": run.summary["time_to_target"]}
+            kind: {
+                "total": run.summary["sim_time"],
+                "to_target": crossing(run.evals["sim_time_seconds"].tolist(), run.evals[METRIC].tolist()),
+            }
             for kind, run in (("predicted", predicted), ("real", real))
         },
     }
@@ -184,9 +230,25 @@ def run_keys(system: System, data: Path, model: type[nn.Module], waits: bool = T
     """Return what calibration, prediction and the real run have in common."""
     models = [{"_target_": model, "seconds": ms / 1e3 if waits else 0.0} for ms in system.iteration_ms]
     return {
-        "dataset": {"path": data}, "lr": 0.05, "adaptive": {"A": 0.5}, "server": models[-1],
+        "dataset": {"path": data}, "adaptive": {"A": 0.2}, "server": models[-1],
         "parties": {name: {"model": own} for name, own in zip(system.parties, models[:-1], strict=True)},
     }  # fmt: skip
+
+
+def learning(algo: str) -> dict[str, Any]:
+    """Return an algorithm and its rate."""
+    return {"algo": algo, "lr": RATES.get(algo, USUAL_RATE)}
+
+
+def crossing(times: list[float], values: list[float]) -> float | None:
+    """Return when the target is met, on the straight line to the first evaluation that meets it; None: never."""
+    for place, value in enumerate(values):
+        if value >= TARGET:
+            if not place:
+                return times[0]
+            part = (TARGET - values[place - 1]) / (value - values[place - 1])
+            return times[place - 1] + part * (times[place] - times[place - 1])
+    return None
 
 
 def bundle(out: Path, system: System) -> Path:
@@ -210,33 +272,49 @@ def error(result: dict[str, Any], kind: str) -> float | None:
 
 def row(key: str, result: dict[str, Any]) -> str:
     """Return a setting's line of the table."""
-    cells = [f"{key:22} {result['rounds']:6}"]
+    return "{:22} {:>6} {:>7} {:>7} {:>9} {:>7} {:>7} {:>9}   load {}".format(*cells(key, result))
+
+
+def cells(key: str, result: dict[str, Any]) -> list[str]:
+    """Return a setting, its rounds, each time predicted, real and the error, and the load before and after."""
+    found = [key, str(result["rounds"])]
     for kind in ("total", "to_target"):
-        values = (result["predicted"][kind], result["real"][kind])
-        cells += ["     --" if value is None else f"{value:7.2f}" for value in values]
-        found = error(result, kind)
-        cells.append("       --" if found is None else f"{100 * found:+7.1f} %")
-    cells.append(f"  load {result['load'][0]:.1f}, {result['load'][1]:.1f}")
-    return " ".join(cells)
+        values, off = (result["predicted"][kind], result["real"][kind]), error(result, kind)
+        found += ["--" if value is None else f"{value:.2f}" for value in values]
+        found.append("--" if off is None else f"{100 * off:+.1f} %")
+    return [*found, f"{result['load'][0]:.1f}, {result['load'][1]:.1f}"]
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return the table and what it comes to, as Markdown."""
+    head = ("setting", "rounds", "total", "real", "error", f"to {METRIC} {TARGET}", "real", "error", "load")
+    rows = [head, ["---"] * len(head), *(cells(key, result) for key, result in results.items())]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return "\n\n".join([table, *summary(results)]) + "\n"
 
 
 def report(results: dict[str, Any]) -> None:
-    """Print the table, the errors and the ranking."""
+    """Print the table and what it comes to."""
     print(f"{'setting':22} rounds   total    real     error  target    real     error   ({TARGET} {METRIC}, seconds)")
     for key, result in results.items():
         print(row(key, result))
+    print(*summary(results), sep="\n")
+
+
+def summary(results: dict[str, Any]) -> Iterator[str]:
+    """Yield the errors and the ranking, a line each."""
     for kind in ("total", "to_target"):
         errors = [abs(found) for result in results.values() if (found := error(result, kind)) is not None]
         if errors:
-            print(
+            yield (
                 f"{kind}: median error {100 * statistics.median(errors):.1f} %, worst {100 * max(errors):.1f} %"
                 f" of {len(errors)} settings"
             )
     alike = [ranked for _, _, ranked in pairs(results)]
-    print(f"{sum(alike)} of {len(alike)} pairs of algorithms that really differ by over 10 % are ranked alike")
+    yield f"{sum(alike)} of {len(alike)} pairs of algorithms that really differ by over 10 % are ranked alike"
     for one, two, ranked in pairs(results):
         if not ranked:
-            print(f"  not: {one}, {two}")
+            yield f"  not: {one}, {two}"
 
 
 def pairs(results: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:

@@ -59,10 +59,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> None:
-    """Small tensors are slower on many threads, above all beside another process; imports need no collecting."""
+def _one_thread() -> Iterator[None]:
+    """Small tensors are slower on many threads, above all beside another process; imports need no collecting.
+
+    Every run asks whether something is frozen, which ``gc`` answers by counting it all: 10 ms.
+    """
     torch.set_num_threads(1)
     gc.freeze()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "get_freeze_count", lambda: 1)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,7 +25,7 @@ from flexray.config.job import Job, with_full_paths
 from flexray.config.schema import CheckpointConfig, ClusterConfig, LoggerConfig, RunConfig
 from flexray.config.trust import check_config
 from flexray.config.typed import read
-from flexray.core.commands import Parser, guarded
+from flexray.core.commands import Parser, command
 from flexray.core.conforming import conforms
 from flexray.core.errors import ConfigError, RunFolderError, printable
 from flexray.core.runfolder import CONFIGURATION_FILE, MODEL_FOLDER, SUMMARY_FILE, check_files, read_json
@@ -43,18 +43,18 @@ def main() -> None:
     sys.exit(run_command(sys.argv[1:]))
 
 
+@command()
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
-    return guarded(lambda: _main(arguments))
-
-
-def _main(arguments: Sequence[str]) -> int:
     args = _parser().parse_intermixed_args(list(arguments))
     gone = tuple(args.without or ())
     with borrowed_torch():
-        rows, of = write_predictions(args.run_folder, args.overrides, args.split, args.output, gone)
-        left = _left(args.run_folder, args.overrides, args.split, gone) if gone else ""
-    more = "" if rows == of or args.split else f" (of {of} samples: those of the test split; --split all for all)"
+        job = load_job(args.run_folder, args.overrides)
+        found = predictions(job, args.run_folder, args.split, gone)
+        rows = _write(found, args.output)
+        left = _left(job, args.run_folder, args.split, gone) if gone else ""
+    is_part = found.of not in (None, rows) and not args.split
+    more = f" (of {found.of} samples: those of the test split; --split all for all)" if is_part else ""
     print(f"{rows} predictions in {args.output}{more}{left}")
     return 0
 
@@ -73,9 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _left(run_folder: Path, overrides: Sequence[str], split: Split | Literal["all"] | None, gone: Sequence[str]) -> str:
+def _left(job: Job, run_folder: Path, split: Split | Literal["all"] | None, gone: Sequence[str]) -> str:
     """Return lines that compare metrics without some parties with those of all."""
-    job = load_job(run_folder, overrides)
     splits = _splits(split, job.experiment.shared.dataset.is_whole)
     folder = run_folder / MODEL_FOLDER
     lines = []
@@ -112,29 +111,8 @@ class Predictions:
     of: int | None
 
 
-def write_predictions(
-    run_folder: Path,
-    overrides: Sequence[str],
-    split: Split | Literal["all"] | None,
-    output: Path,
-    gone: Sequence[str] = (),
-) -> tuple[int, int]:
-    """Write one row per sample: ID, prediction, label (if any) and probabilities of classes.
-
-    Args:
-        run_folder: The run.
-        overrides: Keys of its dataset that are replaced.
-        split: The samples to predict; None: the test split or, of a new table, all.
-        output: The file.
-        gone: Parties that take no part: something stands in for their embeddings.
-
-    Returns:
-        Number of rows written, and of samples in the data.
-
-    Raises:
-        flexray.core.errors.UserError: The folder, an override or the data cannot be used.
-    """
-    found = predictions(load_job(run_folder, overrides), run_folder, split, gone)
+def _write(found: Predictions, output: Path) -> int:
+    """Write one row per sample and return their number."""
     rows = 0
     with open_new(output) as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -142,7 +120,7 @@ def write_predictions(
         for row in found.rows:
             writer.writerow(row)
             rows += 1
-    return rows, rows if found.of is None else found.of
+    return rows
 
 
 def predictions(

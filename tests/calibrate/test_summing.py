@@ -43,6 +43,16 @@ def test_medians_and_what_is_left() -> None:
     assert (found.evaluation_s, found.machines, found.about["batch_sizes"]) == (0.1, {}, [8])
 
 
+def test_what_the_driver_and_messages_take_is_no_partys_own(tmp_path: Path) -> None:
+    found = summed({8: replace(TIMINGS, between=(0.001, 0.002, 0.009), driver=(0.003,))}, [], tmp_path / "found.yaml")
+    assert found.driver_s == 0.003
+    assert found.participants["server"]["turn_s"] == 0.006 + 0.002
+    assert found.participants["a"]["turn_s"] == pytest.approx(0.01796 - 0.002 - 0.003)
+    found.write()
+    read = read_measured(found.path, TIMINGS.names).measured
+    assert (read.driver_s, read.turn_s[2]) == (0.003, 0.008)
+
+
 def test_a_round_is_predicted_as_it_was_measured(tmp_path: Path) -> None:
     crowd = replace(TIMINGS, together=((0.022,), (0.04,), (0.01,)), rounds=(0.06,))
     for number, timings in enumerate((TIMINGS, crowd, replace(crowd, process=(0, 0, 1)))):

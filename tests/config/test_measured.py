@@ -81,6 +81,32 @@ def test_turns_count_in_seconds(write: Write, compose_small: Compose, run_inline
     assert found[2].duration == pytest.approx(turn[2] + 0.004)
 
 
+def test_the_driver_handles_one_turn_after_another(write: Write, compose_small: Compose, run_inline: Run) -> None:
+    path = write(SECONDS + "driver: {turn: 0.05}")
+    words = ("algo=vafl", "speeds=measured", f"speeds.path={path}", "rounds=6", "network.t_comm=null")
+    found = rounds_of(run_inline(compose_small(*words)))
+    assert [record.party for record in found] == [2, 1, 2, 0, 1, 2]
+    ends = [0.111 + 0.05, 0.161 + 0.05, 0.165 + 0.111 + 0.05, 0.376, 0.426, 0.330 + 0.111 + 0.05]
+    assert [record.sim_time for record in found] == pytest.approx([end + 0.004 for end in ends])
+    assert [record.duration for record in found[:3]] == pytest.approx([0.165, 0.215, 0.165])
+    with pytest.raises(ConfigError, match=r"max_time: expected at least 0.165 seconds \(one turn\), got 0.15"):
+        compose_small(*words, "max_time=0.15")
+
+
+def test_who_rests_for_a_turn_rests_for_its_wait_for_the_server(
+    write: Write, compose_small: Compose, run_inline: Run
+) -> None:
+    seconds = "participants: {default: {iteration_s: 0.01}, server: {iteration_s: 0.03}}"
+    words = ("algo=vafl", "speeds=measured", "speeds.utilization={b:0.5}", "network.t_comm={c:9,default:0}", "rounds=6")
+    ends = {}
+    for turn in (0, 0.01):
+        path = write(f"{seconds}\ndriver: {{turn: {turn}}}")
+        found = rounds_of(run_inline(compose_small(*words, f"speeds.path={path}")))
+        ends[turn] = [(record.party, round(record.sim_time, 9)) for record in found]
+    assert ends[0] == [(0, 0.04), (0, 0.08), (1, 0.11), (0, 0.14), (0, 0.18), (1, 0.21)]
+    assert ends[0.01] == [(0, 0.05), (0, 0.1), (1, 0.13), (0, 0.16), (0, 0.21), (1, 0.25)]
+
+
 @pytest.mark.parametrize(
     ("links", "words", "trips", "up"),
     [
@@ -144,7 +170,7 @@ def test_processes_and_machines(write: Write) -> None:
 
 BOX = "participants: {default: {iteration_s: 1, machine: box}}"
 MISTAKES = {
-    "a: 1": "a: unknown key; expected one of: about, evaluation_s, machines, network, participants, round_s",
+    "a: 1": "a: unknown key; expected one of: about, driver, evaluation_s, machines, network, participants, round_s",
     "round_s: 1": "participants: expected a mapping, got null",
     "participants: 3": "participants: expected a mapping, got 3",
     "participants: {a: {iteration_s: 1}}": "participants.b: is missing; expected its iteration_s, or 'default'",
@@ -160,6 +186,10 @@ MISTAKES = {
     f"participants: {{{ONE}, a: {{iteration_s: {{x: 1}}}}}}": "participants.a.iteration_s: batch size: expected a",
     f"participants: {{{ONE}, a: {{iteration_s: 1, turn_s: -1}}}}": "participants.a.turn_s: expected a number of",
     f"participants: {{{ONE}}}\nround_s: -1": "round_s: expected a number of at least 0, got -1",
+    f"participants: {{{ONE}}}\ndriver: {{turn: -1}}": "driver.turn: expected a number of at least 0, got -1",
+    f"participants: {{{ONE}}}\ndriver: {{turn: fast}}": "driver.turn: expected a number of at least 0, got",
+    f"participants: {{{ONE}}}\ndriver: {{trun: 1}}": "driver.trun: unknown key; did you mean 'turn'",
+    f"participants: {{{ONE}}}\ndriver: 1": "driver: expected a mapping, got 1",
     f"participants: {{{ONE}}}\nmachines: {{box: {{cores: 2}}}}": "machines.box: no participant is on it",
     f"{BOX}\nmachines: {{box: 2}}": "machines.box: expected the key cores",
     f"{BOX}\nmachines: {{box: {{cores: 0}}}}": "machines.box.cores: expected",

@@ -70,6 +70,13 @@ def test_a_turn_rests_for_the_answer_too() -> None:
     assert ALONE.turn_seconds(1, (1.0, 0.5, 1.0), links) == pytest.approx(2 * 0.04 - 0.01)
 
 
+def test_a_turn_rests_for_the_driver_and_for_its_wait_too() -> None:
+    slower = replace(ALONE, driver_s=0.002)
+    assert slower.turn_seconds(0, IDLE, (0.0, 0.1), queued_s=0.005) == pytest.approx(0.02)
+    assert slower.turn_seconds(1, (1.0, 0.5, 1.0), (0.0, 0.1)) == pytest.approx(2 * 0.042 - 0.012)
+    assert slower.turn_seconds(1, (1.0, 0.5, 1.0), (0.0, 0.1), queued_s=0.005) == pytest.approx(2 * 0.047 - 0.017)
+
+
 def test_turns_of_one_process_come_one_after_another() -> None:
     one = replace(ALONE, process=(0, 0, 0), machine=(0, 0, 0), cores=(NO_WAIT,))
     rates = (1 / 0.03, 1 / 0.04)
@@ -77,6 +84,18 @@ def test_turns_of_one_process_come_one_after_another() -> None:
     assert busy == pytest.approx(2)
     assert one.turn_seconds(0, IDLE, (0.0, 0.0)) == pytest.approx(0.03 * busy - 0.01)
     assert one.turn_seconds(0, IDLE, (1.0, 1.0)) == pytest.approx(0.02)  # messages travel meanwhile
+
+
+def test_the_driver_keeps_a_core_of_the_servers_machine_busy() -> None:
+    def turn_s(machine: tuple[int, ...], driver_s: float) -> float:
+        there = replace(ALONE, machine=machine, cores=(1.0, 1.0), driver_s=driver_s)
+        return there.turn_seconds(0, IDLE, (0.0, 0.0))
+
+    apart, together = (0, 0, 1), (0, 0, 0)
+    rates = 1 / 0.034 + 1 / 0.044
+    asked = 0.02 / 0.034 + 0.03 / 0.044 + 0.014 * rates
+    assert turn_s(together, 0.004) == pytest.approx(0.034 * asked - 0.014)
+    assert turn_s(apart, 0.004) == pytest.approx(0.034 * (asked - 0.014 * rates) - 0.014)
 
 
 def test_other_seconds_of_an_iteration_are_those_of_its_first_and_of_its_turn() -> None:

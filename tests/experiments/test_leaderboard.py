@@ -38,7 +38,7 @@ def test_tables_and_page_are_made_and_made_again_without_running(
 ) -> None:
     begun: list[Path] = []
 
-    def run_here(cells: Sequence[Cell], jobs: int) -> dict[Path, str]:
+    def run_here(cells: Sequence[Cell], jobs: int, stops_at_refusal: bool) -> dict[Path, str]:
         for cell in [cell for cell in cells if not cell.done]:
             begun.append(cell.folder)
             assert run_one(cell).exit_status == 0
@@ -62,6 +62,63 @@ def test_tables_and_page_are_made_and_made_again_without_running(
     assert (tmp_path / "leaderboard.md").read_text() == made
     assert (tmp_path / "report.html").read_bytes() == page
     assert (tmp_path / "wine-trace" / "target_by_time.png").exists()
+
+
+def test_a_run_that_fails_is_named_and_others_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [
+        f"--out={tmp_path}",
+        "--only",
+        "wine",
+        "--systems",
+        "even",
+        "--seeds",
+        "1",
+        "--algo",
+        "flex",
+        "vafl",
+        "split",
+    ]
+
+    def run_none(cells: Sequence[Cell], jobs: int, stops_at_refusal: bool) -> dict[Path, str]:
+        """Let every rate of VAFL fail, and one of Flex; other runs end with losses of their rates."""
+        faults = {}
+        for cell in cells:
+            rate, algo = cell.axes["lr"], next(word for word in cell.overrides if word.startswith("algo="))
+            if algo == "algo=vafl" or (algo, rate) == ("algo=flex", "0.03"):
+                faults[cell.folder] = "a party was lost"
+            else:
+                cell.folder.mkdir(parents=True, exist_ok=True)
+                (cell.folder / "summary.json").write_text('{"status": "completed"}')
+        return faults
+
+    rows: list[tuple[str, int, list[int]]] = []
+
+    def write(entries: Sequence[leaderboard.Entry], cells: object, out: Path) -> str:
+        rows.extend((entry.algo, entry.best, sorted(entry.losses)) for entry in entries)
+        return "tables"
+
+    monkeypatch.setattr(leaderboard, "run_all", run_none)
+    monkeypatch.setattr(leaderboard, "write", write)
+    monkeypatch.setattr(leaderboard, "training_loss", lambda cell: abs(float(cell.axes["lr"]) - 0.03))
+    assert leaderboard.main(words) == 1
+    assert rows == [("flex", 4, [3, 4, 6]), ("split", 5, [4, 5, 6])]
+    said = capsys.readouterr()
+    assert said.out == "tables\n"
+    assert said.err.count("a party was lost\n") == 2 * (3 + 1)
+    assert "flexray: vafl on wine, even: all rates failed, no row\n" in said.err
+
+
+@pytest.mark.parametrize("data", [name for name, data in leaderboard.DATA.items() if not data.table])
+def test_keys_of_a_data_set_and_of_an_algorithm_go_together(data: str, tmp_path: Path) -> None:
+    """With each server: its own for LASER-VFL, and that of the data set for others."""
+    (tmp_path / (leaderboard.DATA[data].folder or "none")).mkdir()
+    options = leaderboard.build_parser().parse_args(["--out", str(tmp_path), "--data", str(tmp_path)])
+    for algo in ("flex", *leaderboard.OWN):
+        words = (*leaderboard.words_of(data, "trace", options), *leaderboard.algorithm(algo))
+        entry = leaderboard.Entry(algo, data, "trace", tmp_path, words)
+        assert entry.cell(5, 1).folder.parent.name.startswith(f"{algo}-")
 
 
 def test_a_data_set_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

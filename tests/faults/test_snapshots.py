@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +94,13 @@ def test_parties_that_wait_for_slower_ones_still_do(
         "network.t_comm=[1,5,2]",
     )  # fmt: skip
     assert_goes_on_from_anywhere(lambda: compose_job(*overrides, *words.split()), run_inline)
+
+
+def test_turns_that_wait_for_the_driver_still_do(compose_small: Compose, run_inline: Run, tmp_path: Path) -> None:
+    file = tmp_path / "measured.yaml"
+    file.write_text("participants: {default: {iteration_s: 0.01}}\ndriver: {turn: 0.006}", encoding="utf-8")
+    words = ("algo=vafl", "speeds=measured", f"speeds.path={file}", "speeds.utilization={b:0.5}", "rounds=9")
+    assert_goes_on_from_anywhere(lambda: compose_small(*words), run_inline)
 
 
 @pytest.mark.parametrize("algo", ["adaptive", "vafl"])

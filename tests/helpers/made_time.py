@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -21,9 +21,22 @@ TICK_S = 1e-9
 
 @dataclass
 class Now:
-    """The time, which passes when somebody says so."""
+    """The time, which passes when somebody says so.
+
+    Args:
+        s: The time.
+        here: The process that has the word: a host's number, -1 the driver.
+        computed_s: What each process computed of messages.
+    """
 
     s: float = 0.0
+    here: int = -1
+    computed_s: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+
+    def handle(self, seconds: float) -> None:
+        """Let the process that has the word compute."""
+        self.s += seconds
+        self.computed_s[self.here] += seconds
 
 
 def set_clocks(now: Now, patch: pytest.MonkeyPatch) -> None:
@@ -34,6 +47,7 @@ def set_clocks(now: Now, patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(pace.Clock, "now", lambda clock: now.s)
     patch.setattr(pace.Clock, "sleep", sleep)
+    patch.setattr(pace.Clock, "computed", lambda clock: now.computed_s[now.here])
 
 
 def model_that_takes(now: Now) -> type[nn.Module]:
@@ -78,10 +92,12 @@ class SideBySide(Runtime):
     Args:
         now: The time.
         call_s: Seconds until a call arrives, and until its answer does.
+        submit_s: Seconds that the driver is busy with a call.
+        message_s: Seconds that a host is busy with a call before it computes.
     """
 
-    def __init__(self, now: Now, call_s: float) -> None:
-        self._now, self._call_s = now, call_s
+    def __init__(self, now: Now, call_s: float, submit_s: float = 0.0, message_s: float = 0.0) -> None:
+        self._now, self._call_s, self._submit_s, self._message_s = now, call_s, submit_s, message_s
         self._hosts: defaultdict[int, Host] = defaultdict(Host)
         self._free_s: defaultdict[int, float] = defaultdict(float)
 
@@ -91,11 +107,14 @@ class SideBySide(Runtime):
 
     @override
     def call(self, host: int, worker: str, method: str, *args: Any) -> Any:
+        self._now.handle(self._submit_s)
         here_s = self._now.s
         there_s = [arg.end_s for arg in args if isinstance(arg, Made)]
         self._now.s = max(self._free_s[host], *(s + self._call_s for s in (here_s, *there_s)))
+        self._now.here = host
+        self._now.handle(self._message_s)
         value = self._hosts[host].call(worker, method, *(a.value if isinstance(a, Made) else a for a in args))
-        self._free_s[host], self._now.s = self._now.s, here_s
+        self._free_s[host], self._now.s, self._now.here = self._now.s, here_s, -1
         return Made(value, self._free_s[host] + self._call_s)
 
     @override

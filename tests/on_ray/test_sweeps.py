@@ -18,12 +18,12 @@ from helpers.ray_nodes import Nodes, kill_node, wait_for
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(500)]
 
 OWN = "from torch import nn\n\n\nclass Net(nn.Linear):\n    pass\n"
-SMALL = ("cluster=inline", "rounds=30", "dataset.batch_size=256", "target=0.3", "model._target_=own.Net")
+SMALL = ("cluster=inline", "rounds=30", "dataset.batch_size=256", "target=0.3", "model._target_=swept.Net")
 GRID = ("algo=flex,pbcd,adaptive", "seed=1,2,3,4")
 SCRIPT = """
-import flexray, own, sys
+import flexray, swept, sys
 from pathlib import Path
-keys = {"rounds": 30, "dataset": {"batch_size": 256}, "target": 0.3, "model": own.Net, "progress": False}
+keys = {"rounds": 30, "dataset": {"batch_size": 256}, "target": 0.3, "model": swept.Net, "progress": False}
 sweep = flexray.sweep({"algo": ["flex", "pbcd", "adaptive"]}, seeds=4, parallel="ray", folder="there", **keys)
 Path("runs.csv").write_text(sweep.runs.to_csv())
 """
@@ -33,7 +33,7 @@ COMMAND = ("-m", "flexray.run", "-m", *SMALL, *GRID, "hydra/launcher=ray", "hydr
 def begin(nodes: Nodes, folder: Path, *words: str) -> subprocess.Popen[bytes]:
     """Start Python in a new folder with the model's module in it."""
     folder.mkdir()
-    (folder / "own.py").write_text(OWN)
+    (folder / "swept.py").write_text(OWN)
     with (folder / "said.txt").open("w") as said:
         return subprocess.Popen([sys.executable, *words], cwd=folder, env=nodes.environment, stdout=said, stderr=said)
 
@@ -56,7 +56,7 @@ def test_of_the_command_and_of_python_at_once_while_a_node_is_lost(
     said = [(folder / "said.txt").read_text() for folder in folders]
     assert statuses == [0, 0], said
     assert any(" is gone; job" in text for text in said), said
-    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "swept.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     assert run_command(["-m", *SMALL, *GRID, "progress=false", "hydra.sweep.dir=here"]) == 0

@@ -15,7 +15,7 @@ from flexray.optimizers import LocalSGD
 from flexray.run.command import run_command
 from flexray.run.watch.constraint import ConstraintObserver
 from flexray.traces.cli import main as traces_main
-from flexray.traces.speeds import TraceSpeeds
+from flexray.traces.speeds import Samples, TraceSpeeds
 from helpers.jobs import Compose, Run
 
 SMALL = ("dataset.batch_size=128", "model.hidden=[8]", "speeds=trace", "eval_train=false")
@@ -40,19 +40,19 @@ def rounds(records: list[object]) -> list[RoundRecord]:
 
 @pytest.mark.parametrize(("at_end", "fifth"), [("wrap", 1), ("hold", 2)])
 def test_a_sample_per_round(at_end: str, fifth: int) -> None:
-    speeds = TraceSpeeds((1.0, 1.0), ROWS[:2], "t", at_end=at_end)
+    speeds = TraceSpeeds((1.0, 1.0), Samples(ROWS[:2], "t", at_end=at_end))
     assert [speeds.utilization(r, 1e9) for r in range(3)] == [(0.0, 0.25), (0.5, 0.25), (0.9, 0.25)]
     assert speeds.utilization(4, 0.0) == tuple(ROWS[:2, fifth])
 
 
 def test_the_sample_that_holds_at_the_simulated_time() -> None:
-    speeds = TraceSpeeds((1.0,), ROWS[:1], "t", advance="time", sample_units=0.1)
+    speeds = TraceSpeeds((1.0,), Samples(ROWS[:1], "t", advance="time", sample_units=0.1))
     found = [speeds.utilization(0, t)[0] for t in (0.0, 0.0999, 0.1, 0.3 - 0.1, 0.29, 3 * 0.1)]
     assert found == [0.0, 0.0, 0.5, 0.9, 0.9, 0.0]
 
 
 def test_a_trace_that_ends_says_so() -> None:
-    speeds = TraceSpeeds((1.0,), ROWS[:1], "five.npy", at_end="error")
+    speeds = TraceSpeeds((1.0,), Samples(ROWS[:1], "five.npy", at_end="error"))
     with pytest.raises(ConfigError, match=r"speeds.at_end: the trace five.npy has 3 samples, and sample 4 is asked"):
         speeds.utilization(3, 0.0)
 
@@ -82,7 +82,7 @@ def test_machines_are_drawn_with_the_seed_and_may_be_named(compose_job: Compose,
     def rows(*overrides: str) -> list[list[float]]:
         speeds = compose_job(*SMALL, f"speeds.path={trace}", *overrides).experiment.speeds
         assert isinstance(speeds, TraceSpeeds)
-        return speeds.cpu_kt.tolist()
+        return speeds.trace.values_kt.tolist()
 
     drawn = rows("seed=1")
     assert sorted(drawn) == sorted(ROWS.tolist())
@@ -164,5 +164,5 @@ def test_machines_that_have_the_participants_names_are_theirs(
     )
     speeds = job.experiment.speeds
     assert isinstance(speeds, TraceSpeeds)
-    assert all(name == machine for name, machine in speeds.machines.items())
+    assert all(name == machine for name, machine in speeds.trace.machines.items())
     assert speeds.utilization(0, 0.0) == pytest.approx((0.3, 0.4, 0.5, 0.1, 0.2))

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flexray.traces.figures import figures
 from flexray.traces.reading import read_trace
-from flexray.traces.synthesize import TOLERANCE, Wanted, distance, measure, synthesize, wanted_of
+from flexray.traces.synthesize import TOLERANCE, Wanted, distance, measure, synthesize
 from helpers.trace_files import run
 
 JOBS = Wanted(mean=0.2124, between=0.1072, within=0.03255, lag1=0.6685, daily=0.3463)
@@ -50,7 +49,7 @@ def test_like_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert trace.source.startswith("synthetic, seed 0: mean=0.3 ")
     assert trace.machines[0] == "synthetic_00"
     assert len(trace.machines) == 20
-    wanted = wanted_of(figures(model.cpu_mt, model.step_s))
+    wanted = measure(model.cpu_mt, model.step_s)
     wanted = Wanted(0.3, wanted.between, wanted.within, wanted.lag1, wanted.daily)
     assert distance(measure(trace.cpu_mt, 300), wanted) < TOLERANCE
     assert "synthetic64" in capsys.readouterr().out

@@ -22,13 +22,15 @@ from helpers.made_time import Now, SideBySide, model_that_takes, set_clocks
 SECONDS = {"a": 0.003, "b": 0.006, "c": 0.012, "server": 0.0045}
 CALL_S, T_COMM_S = 0.0005, 0.02
 BASE = ("dataset=bundle", "dataset.batch_size=8", "epochs=null", "eval_every=1000", "lr=0.001", "timeout=0.1")
+BUSY = (0.002, 0.005)
+"""Seconds that the driver, then a host, is busy with a call."""
 Both = Callable[..., tuple[list[RoundRecord], list[RoundRecord]]]
 
 
 @pytest.fixture(scope="module")
 def both(compose_job: Compose, bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     """Return a function from a place and words to the rounds of a run, as predicted and as they were."""
-    now, home, known = Now(), tmp_path_factory.mktemp("measured"), dict[str, Calibration]()
+    now, home, known = Now(), tmp_path_factory.mktemp("measured"), dict[tuple[str, tuple[float, ...]], Calibration]()
     takes = model_that_takes(now)
 
     def job(*words: str, waits: bool = True) -> Job:
@@ -36,24 +38,26 @@ def both(compose_job: Compose, bundle: Path, tmp_path_factory: pytest.TempPathFa
         parties = {name: {"model": models[name]} for name in "abc"}
         return compose_job(*BASE, f"dataset.path={bundle}", *words, parties=parties, server=models["server"])
 
-    def run(job: Job) -> list[Record]:
+    def run(job: Job, busy: tuple[float, ...] = ()) -> list[Record]:
         with borrowed_torch():
-            return list(make_driver(job.experiment, SideBySide(now, CALL_S), job.cluster.placement).run())
+            return list(make_driver(job.experiment, SideBySide(now, CALL_S, *busy), job.cluster.placement).run())
 
-    def calibrated(place: str) -> Calibration:
+    def calibrated(place: str, busy: tuple[float, ...]) -> Calibration:
         here = job(place, "algo=flex", "speeds=uniform", "rounds=1", "network.t_comm=0")
-        timings = run(replace(here, experiment=replace(here.experiment, wall=WallClock(calibrates_s=1.0))))[-1]
+        timings = run(replace(here, experiment=replace(here.experiment, wall=WallClock(calibrates_s=1.0))), busy)[-1]
         assert isinstance(timings, Timings)
-        found = summed({8: timings}, [], home / f"{place.partition('=')[2]}.yaml")
+        found = summed({8: timings}, [], home / f"{len(known)}.yaml")
         found.write()
         return found
 
-    def compared(place: str, *words: str) -> tuple[list[RoundRecord], list[RoundRecord]]:
-        found = known[place] = known.get(place) or calibrated(place)
-        links = ",".join(f"{name}:{seconds + T_COMM_S}" for name, seconds in found.network["t_comm"].items())
+    def compared(
+        place: str, *words: str, busy: tuple[float, ...] = (), t_comm_s: float = T_COMM_S
+    ) -> tuple[list[RoundRecord], list[RoundRecord]]:
+        found = known[place, busy] = known.get((place, busy)) or calibrated(place, busy)
+        links = ",".join(f"{name}:{seconds + t_comm_s}" for name, seconds in found.network["t_comm"].items())
         measured = ("speeds=measured", f"speeds.path={found.path}", f"network.t_comm={{{links}}}")
         predicted = run(job(*measured, *words, waits=False))
-        real = run(job(place, "clock=wall", "speeds=uniform", f"network.t_comm={T_COMM_S}", *words))
+        real = run(job(place, "clock=wall", "speeds=uniform", f"network.t_comm={t_comm_s}", *words), busy)
         return rounds_of(predicted), rounds_of(real)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -85,3 +89,10 @@ def test_rounds_last_as_long_as_predicted(place: str, algo: str, both: Both) -> 
 def test_turns_come_as_predicted(place: str, utilization: str, both: Both) -> None:
     predicted, real = both(f"cluster={place}", "algo=vafl", f"speeds.utilization={utilization}", "rounds=100")
     assert predicted[-1].sim_time == pytest.approx(real[-1].sim_time, rel=0.05)
+
+
+@pytest.mark.parametrize("utilization", ["0", "[0,0.5,0.3,0.2]"])
+def test_turns_wait_for_a_driver_and_a_server_that_are_busy_with_others(utilization: str, both: Both) -> None:
+    words = ("algo=vafl", f"speeds.utilization={utilization}", "rounds=100")
+    predicted, real = both("cluster=local", *words, busy=BUSY, t_comm_s=0.0)
+    assert predicted[-1].sim_time == pytest.approx(real[-1].sim_time, rel=0.03)

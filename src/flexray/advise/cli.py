@@ -7,24 +7,17 @@ quickest, and with links that take no time are compared with it by simulated tim
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 
-from flexray.core.commands import Parser, guarded
+from flexray.core.commands import Parser, command
 from flexray.core.errors import ConfigError
 
 
+@command()
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status."""
-    return guarded(lambda: _main(arguments))
-
-
-def _main(arguments: Sequence[str]) -> int:
     args = _parser().parse_intermixed_args(list(arguments))
     timeouts = [_number(text) for text in args.timeouts.split(",")] if args.timeouts else []
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     from flexray.advise.trials import advised  # imports Hydra: --help is quicker without
 
     print(advised(args.overrides, {}, timeouts, args.seeds))

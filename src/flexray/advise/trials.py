@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,8 +13,7 @@ from flexray.advise import ROUNDS
 from flexray.advise.advice import Advice, Trial
 from flexray.advise.variants import Variant, variants
 from flexray.algorithms.replay import ReplayRounds, ReplayTurns
-from flexray.config.compose import build_composed, compose
-from flexray.config.explain import explained
+from flexray.config.compose import build_typed
 from flexray.config.given import read_keys
 from flexray.config.job import Job
 from flexray.config.typed import key_of
@@ -46,7 +44,7 @@ def advised(overrides: Sequence[str], keys: Mapping[str, Any], timeouts: Sequenc
         if not isinstance(word, str) or word.startswith("-") or key_of(word).partition(".")[0] in ("hydra", "resume"):
             raise ConfigError(f"{word}: expected keys of a single run such as algo=adaptive")
     with borrowed_process():
-        own = _job([*words, *OWN], given.objects)
+        own = build_typed([*words, *OWN], given.objects)
         x = own.experiment
         if x.wall is not None or isinstance(x.algorithm, ReplayRounds | ReplayTurns):
             raise ConfigError(
@@ -82,15 +80,9 @@ def _tried(
     found: dict[Variant, list[Trial]] = {variant: [] for variant in tried}
     runs = [(variant, seed) for variant in tried for seed in seeds]
     for variant, seed in track(runs, "runs", console=Console(stderr=True), transient=True):
-        job = _job([*words, *variant.words, f"seed={seed}"], objects)
+        job = build_typed([*words, *variant.words, f"seed={seed}"], objects)
         found[variant].append(_run(job, job.experiment))
     return found
-
-
-def _job(words: Sequence[str], objects: Mapping[str, Any]) -> Job:
-    with explained():
-        config, choices = compose(words)
-        return build_composed(config, choices, words, Path.cwd(), objects=objects)
 
 
 def _run(job: Job, experiment: Experiment) -> Trial:

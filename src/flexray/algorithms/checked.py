@@ -64,8 +64,16 @@ def _best_timeout(algorithm: RoundAlgorithm, now: Moment, phase: str) -> float:
     return algorithm.system.timeout_units if chosen is None else chosen
 
 
-def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> Plan:
-    """Return the plan of the turn of ``party`` (0-based), called ``name``, that starts now."""
+def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment, queued_units: float = 0.0) -> Plan:
+    """Return the plan of the turn of ``party`` (0-based), called ``name``, that starts now.
+
+    Args:
+        algorithm: Plans it.
+        party: The party (0-based).
+        name: The party's name.
+        now: What is known.
+        queued_units: How long the server, busy with others, let it wait for the answer with which the turn starts.
+    """
     phase = f"turn {now.round + 1} of {name}"
     _connect(algorithm, now)
     with blame("algo", phase):
@@ -73,9 +81,15 @@ def plan_turn(algorithm: EventAlgorithm, party: int, name: str, now: Moment) -> 
     plan, measured = checked(plan, now, phase, algorithm.computes(now)), algorithm.system.measured
     if measured is None or plan.end_units is not None:
         return plan
-    seconds = measured.turn_seconds(party, _shares(now), algorithm.system.party_comm_units)
+    seconds = measured.turn_seconds(party, _shares(now), algorithm.system.party_comm_units, queued_units)
     server = measured.turn_s[-1] if plan.server_units else 0.0
     return replace(plan, duration_units=seconds + plan.comm_units, server_units=server)
+
+
+def driver_units(algorithm: EventAlgorithm) -> float:
+    """Return how long the driver is busy with each turn, before the server is."""
+    measured = algorithm.system.measured
+    return measured.driver_s if measured else 0.0
 
 
 def _shares(now: Moment) -> list[float]:

@@ -22,6 +22,7 @@ from flexray.config.given import Given
 from flexray.config.remembered import Merged
 from flexray.config.typed import key_of, quoted, typed_value
 from flexray.core.errors import ConfigError, ParticipantError, RunFolderError
+from flexray.core.files import failing
 from flexray.core.runfolder import DATA_FOLDER, LOG_FILE, ROUNDS_FILE, SUMMARY_FILE
 from flexray.run.places import Places
 from flexray.run.resume import AUTO, Resume, find_resume
@@ -78,7 +79,8 @@ def launch(words: Sequence[str], given: Given, folder: Path, is_kept: bool = Tru
         arguments = resume.arguments if resume else [*words, f"hydra.run.dir={quoted(os.fspath(place))}"]
         with explained():
             config = compose_all(arguments, among.merged if among else None)
-        _make(place)
+        with failing(f"folder: {place}: cannot be made", RunFolderError):
+            place.mkdir(parents=True, exist_ok=True)
         places = block.places if block else Places()
         try:
             _run(config, place, given, resume, places, among or Among())
@@ -104,13 +106,6 @@ def check_new(folder: Path) -> None:
         raise RunFolderError(
             f"folder: {folder} holds a run; expected another folder, resume='auto', or flexray.read(folder).resume()"
         )
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunFolderError(f"folder: {folder}: cannot be made: {error.strerror}") from error
 
 
 def _run(config: DictConfig, folder: Path, given: Given, resume: Resume | None, places: Places, among: Among) -> None:

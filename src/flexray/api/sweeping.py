@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,9 @@ from flexray.config.remembered import Merged
 from flexray.config.typed import typed_value
 from flexray.core.errors import ConfigError, FlexrayError
 from flexray.core.runfolder import HYDRA_FOLDER, LOG_FILE, SUMMARY_FILE, check_files
-from flexray.run.errands import Said, away, collected, run_away
+from flexray.run.errands import Away, Errand, Report, bring_home, run_away
 from flexray.run.resume import AUTO, FREE, completed_summary, job_folder, record, settled
-from flexray.run.save.parcel import Parcel, pack, unpack
+from flexray.run.save.parcel import pack
 
 if TYPE_CHECKING:
     from flexray.engine.hosts.jobs import Pool
@@ -69,44 +70,6 @@ class Planned:
         form = str(self.config.hydra.job_logging.formatters.file.format)
         with suppress(FlexrayError), run_log(self.folder / LOG_FILE, form):
             raise FlexrayError(line)
-
-
-@dataclass(frozen=True)
-class Task:
-    """A run on its way to another process.
-
-    Args:
-        entry: Its keys.
-        sweep: The sweep's folder at home.
-        name: The run folder's name in it.
-        base_dir: Folder that relative paths start from.
-        swept: Keys that the sweep goes through.
-        parcel: What the run folder holds at home.
-    """
-
-    entry: Entry
-    sweep: Path
-    name: str
-    base_dir: Path
-    swept: tuple[str, ...]
-    parcel: Parcel
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A run on its way home.
-
-    Args:
-        error: Why it failed, if it did.
-        interrupted: Whether it ended before its end.
-        said: Warnings.
-        parcel: What its run folder holds.
-    """
-
-    error: str | None
-    interrupted: bool
-    said: Said
-    parcel: Parcel
 
 
 def plan(
@@ -190,47 +153,44 @@ def run_side_by_side(
         swept: The keys in which they differ.
         ended: Is called with number and error of each run that was not interrupted.
     """
-    tasks, unread = {}, (*swept, "cluster.address")
+    errands, among = {}, Among((*swept, "cluster.address"), None, Path.cwd())
     for number, run in enumerate(runs):
         if run.is_done():
             ended(number, None)
         else:
-            tasks[number] = Task(run.entry, run.sweep, run.name, Path.cwd(), unread, pack(run.folder))
-    with closing(run_away(pool, run_task, tasks)) as results:
-        for number, result in results:
-            error = _bring_home(runs[number], tasks[number], result)
-            if isinstance(result, FlexrayError) or not result.interrupted:
+            errands[number] = Errand(partial(run_there, run.entry, among), run.sweep, run.name, pack(run.folder))
+    with closing(run_away(pool, errands)) as results:
+        for number, found in results:
+            error = _bring_home(runs[number], errands[number], found)
+            if isinstance(found, FlexrayError) or not found.interrupted:
                 ended(number, error)
 
 
-def run_task(task: Task) -> Outcome:
-    """Run a task in a temporary folder of this process's machine.
+def run_there(entry: Entry, among: Among, place: Away) -> tuple[str | None, bool]:
+    """Run an entry where it has come to; return why it failed, if it did, and whether it was interrupted.
 
     Raises:
         KeyboardInterrupt: It was interrupted before its first round.
     """
-    error, interrupted = None, False
-    with away(task.parcel, task.sweep, task.name) as place, collected() as said:
-        try:
-            launch(task.entry.words, task.entry.given, place.folder, among=Among(task.swept, None, task.base_dir))
-        except KeyboardInterrupt:
-            if not (place.folder / SUMMARY_FILE).exists():
-                raise
-            interrupted = True
-        except FlexrayError as failure:
-            ((_, error),) = place.at_home([(logging.ERROR, str(failure))], interrupted=False)
-        return Outcome(error, interrupted, place.at_home(said, interrupted), place.packed())
+    try:
+        launch(entry.words, entry.given, place.folder, among=among)
+    except KeyboardInterrupt:
+        if not (place.folder / SUMMARY_FILE).exists():
+            raise
+        return None, True
+    except FlexrayError as failure:
+        ((_, error),) = place.at_home([(logging.ERROR, str(failure))], interrupted=False)
+        return error, False
+    return None, False
 
 
-def _bring_home(run: Planned, task: Task, result: Outcome | FlexrayError) -> str | None:
+def _bring_home(run: Planned, errand: Errand[str | None], found: Report[str | None] | FlexrayError) -> str | None:
     """Unpack what a run left, and return why it failed, if it did."""
     try:
-        if isinstance(result, FlexrayError):
-            raise result
-        unpack(result.parcel, run.folder, task.parcel)
+        report = bring_home(found, errand)
     except FlexrayError as failure:
         run.note(str(failure))
         return str(failure)
-    for level, text in result.said:
+    for level, text in report.said:
         log.log(level, "run %s: %s", run.name, text)
-    return result.error
+    return report.result

@@ -5,7 +5,6 @@ Each reads one file with :mod:`flexray.core.runfolder`, which executes nothing i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from flexray.core.errors import RunFolderError
-from flexray.core.runfolder import EVALS_FILE, ROUNDS_FILE, TIMELINE_FILE, read_json, read_table
+from flexray.core.runfolder import EVALS_FILE, ROUNDS_FILE, TIMELINE_FILE, parse_list, read_json, read_table
 from flexray.run.watch.timeline import SCALES
 
 PER_ROUND = ("train_loss", "sent_bytes")
@@ -79,10 +78,7 @@ def _numbers(file: str, name: str, texts: Sequence[str]) -> Any:
 
 
 def _list(text: str) -> list[Any]:
-    try:
-        values = json.loads(text or "[]")
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, list):
+    values = parse_list(text or "[]")
+    if values is None:
         raise RunFolderError(f"{ROUNDS_FILE}: expected a JSON list, got {text[:60]!r}")
     return values

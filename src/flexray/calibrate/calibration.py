@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from flexray.core.errors import ConfigError
+from flexray.core.files import failing
 
 HEAD = """# Seconds of these machines, for python -m flexray.run speeds=measured speeds.path=THIS_FILE
 # Numbers may be changed by hand; docs/time.md says what each is.
@@ -29,6 +30,7 @@ class Calibration:
         round_s: Seconds of a round beside local iterations, embeddings and links.
         network: Keys of ``network``: the links between the processes.
         evaluation_s: Seconds of an evaluation, which no clock counts.
+        driver_s: Seconds in which the driver is busy with a turn of VAFL.
     """
 
     path: Path
@@ -38,6 +40,7 @@ class Calibration:
     round_s: float
     network: Mapping[str, Any]
     evaluation_s: float
+    driver_s: float = 0.0
 
     def __fspath__(self) -> str:
         """Return the path of the file, so that this can be given as ``speeds.path``."""
@@ -49,11 +52,9 @@ class Calibration:
         Raises:
             ConfigError: It cannot be written.
         """
-        try:
+        with failing(f"file: {self.path}: cannot be written", ConfigError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(HEAD + "\n".join(self._lines()) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"file: {self.path}: cannot be written: {error.strerror}") from error
 
     def _lines(self) -> Iterator[str]:
         yield from _section("about", self.about)
@@ -61,6 +62,7 @@ class Calibration:
         if self.machines:
             yield from _section("machines", self.machines)
         yield f"round_s: {_flow(self.round_s)}"
+        yield from _section("driver", {"turn": self.driver_s})
         yield from _section("network", self.network)
         yield f"evaluation_s: {_flow(self.evaluation_s)}"
 
@@ -80,7 +82,10 @@ class Calibration:
                 f"{name:{max(width, 12)}}  {numbers[0]:>9}  {spread:>6}  {numbers[1]:>7}  {numbers[2]:>9}"
                 f"  {numbers[3]:>7}  {link:>7}"
             )
-        yield f"a round besides: {_ms(self.round_s)}; an evaluation, not counted: {_ms(self.evaluation_s)}"
+        yield (
+            f"a round besides: {_ms(self.round_s)}; the driver in a turn: {_ms(self.driver_s)};"
+            f" an evaluation, not counted: {_ms(self.evaluation_s)}"
+        )
         for name, node in self.machines.items():
             yield f"{name}: {node['cores']:g} cores for all participants there, who wait for one another"
         yield f"load: {self.about['load']}"

@@ -6,26 +6,19 @@ The keys are those of the flexray.run that is to be predicted. The file is read 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from flexray.calibrate import FILE, SECONDS
-from flexray.core.commands import Parser, guarded
+from flexray.core.commands import Parser, command
 from flexray.core.errors import ConfigError
 
 
+@command()
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status."""
-    return guarded(lambda: _main(arguments))
-
-
-def _main(arguments: Sequence[str]) -> int:
     args = _parser().parse_intermixed_args(list(arguments))
     sizes = [_size(text) for text in args.batch_sizes.split(",")] if args.batch_sizes else []
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     from flexray.calibrate.measuring import calibrated  # imports Hydra: --help is quicker without
 
     print(calibrated(args.overrides, {}, args.output, args.seconds, sizes))

@@ -11,7 +11,7 @@ from typing import Any
 from flexray.calibrate.calibration import Calibration
 from flexray.calibrate.summing import summed
 from flexray.cluster.warm import CURRENT
-from flexray.config.compose import build_composed, compose
+from flexray.config.compose import build_typed, compose
 from flexray.config.explain import explained
 from flexray.config.given import read_keys
 from flexray.config.typed import key_of
@@ -85,9 +85,7 @@ def _timed(
 
     kept = [word for word in words if not is_under(key_of(word), OF_THE_RUN)]
     kept += [*NEUTRAL, *([f"dataset.batch_size={size}"] if size else [])]
-    with explained():
-        config, choices = compose(kept)
-        job = build_composed(config, choices, kept, Path.cwd(), objects=objects)
+    job = build_typed(kept, objects)
     if job.experiment.shared.label_party is not None:
         raise ConfigError("labels_at: seconds of labels at one party are not measured; expected all or server")
     experiment = replace(job.experiment, wall=WallClock(calibrates_s=seconds))

@@ -47,6 +47,7 @@ def summed(found: Mapping[int, Timings], words: Sequence[str], path: Path) -> Ca
         round_s=_rounded(_median([part.round_s for part in parts.values()])),
         network=last.network,
         evaluation_s=_rounded(min(last.timings.evaluation)),
+        driver_s=_rounded(_median([part.measured.driver_s for part in parts.values()])),
     )  # fmt: skip
 
 
@@ -91,10 +92,11 @@ def _measured(timings: Timings, turn_links: Sequence[float], crowded: Mapping[in
     slowest = max((_median(samples) for samples in timings.alone if samples), default=1.0)
     iteration = [_median(samples) if samples else slowest for samples in timings.alone]
     first = [_median(f) if f else s for f, s in zip(timings.first, iteration, strict=True)]
-    answer = _median(timings.answer)
+    answer = _median(timings.answer) + (_median(timings.between) if timings.between else 0.0)
+    driver = _median(timings.driver) if timings.driver else 0.0
     embedding = [_median(samples) for samples in timings.embedding[:-1]]
     turns = [  # which end with the embeddings of the next, however little is left
-        max(own, _median(samples) - answer - link)
+        max(own, _median(samples) - answer - driver - link)
         for own, samples, link in zip(embedding, timings.turn[:-1], turn_links, strict=True)
     ]
     machine = tuple(_machine_number(timings, k) for k in range(len(timings.names)))
@@ -108,6 +110,7 @@ def _measured(timings: Timings, turn_links: Sequence[float], crowded: Mapping[in
         process=timings.process,
         machine=machine,
         cores=tuple(cores.get(m, NO_WAIT) for m in range(max(machine) + 1)),
+        driver_s=driver,
     )
 
 

@@ -20,21 +20,18 @@ from typing import Any
 from flexray.check.elsewhere import FreshProcess
 from flexray.config.components import find
 from flexray.config.typed import key_of, read
-from flexray.core.commands import guarded
+from flexray.core.commands import command
 from flexray.core.errors import CheckError, ConfigError, ParticipantError
 
 USAGE = "usage: python -m flexray.check my_module.MyClass [key=value ...]"
 
 
+@command()
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status."""
     if {"-h", "--help"} & set(arguments):
         print(f"{USAGE}\n\n{__doc__}")
         return 0
-    return guarded(lambda: _check(arguments))
-
-
-def _check(arguments: Sequence[str]) -> int:
     paths = [argument for argument in arguments if "=" not in argument]
     if len(paths) != 1 or paths[0].startswith("-"):
         raise ConfigError(f"expected one class such as my_module.MyModel, got {' '.join(paths) or 'none'}; {USAGE}")

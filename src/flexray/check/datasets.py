@@ -17,6 +17,7 @@ from torch import Tensor
 
 from flexray.check.causes import Cause, Watch, changed, fingerprint, remembered
 from flexray.check.promises import ELSEWHERE, BrokenError, Checks, same
+from flexray.check.trial import first_difference
 from flexray.core.errors import DataError
 from flexray.data.base import SPLITS, Dataset, Features, IdArray, Outline, SavedModel, Split
 from flexray.data.checks import check_features
@@ -178,11 +179,6 @@ def _all(outline: Outline, dataset: Dataset) -> dict[str, str]:
     return found
 
 
-def _differs(found: dict[str, str], expected: dict[str, str]) -> str:
-    name = next((name for name in expected if found.get(name) != expected[name]), "")
-    return f"{name} differ"
-
-
 def _repeats(checks: Checks, data: _Data) -> None:
     """Read again: another dataset of the same arguments, the same one, and one in another process."""
     dataset, first = data.make(), dict[str, str]()
@@ -196,18 +192,14 @@ def _repeats(checks: Checks, data: _Data) -> None:
         with Watch(checks.target, 2, seeds_torch=True) as watch:
             second, again = _all(data.outline, data.make()), _all(data.outline, dataset)
         for found in (second, again):
-            same(found, first, _differs(found, first), UNSEEN, lambda: watch.causes or kept)
+            same(found, first, f"{first_difference(found, first)} differ", UNSEEN, lambda: watch.causes or kept)
     mend = "copy an array before it is edited; open files when they are read"
     with checks.promise("reads the same in every process, where its own arrays are read-only", mend):
         dataset = data.make()
         dataset.outline()  # as the driver does, before it sends it
-        found = checks.elsewhere(_all_of, (data.outline, dataset))
+        found = checks.elsewhere(partial(_all, data.outline), dataset)
         if not checks.broke(REPEATS):
-            same(found, first, _differs(found, first), ELSEWHERE)
-
-
-def _all_of(pair: tuple[Outline, Dataset]) -> dict[str, str]:
-    return _all(*pair)
+            same(found, first, f"{first_difference(found, first)} differ", ELSEWHERE)
 
 
 def _scales_again(checks: Checks, data: _Data) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,12 +13,11 @@ from torch import Tensor, nn
 from flexray.check.causes import Cause, Watch, changed, remembered
 from flexray.check.promises import ELSEWHERE, BrokenError, Checks, same
 from flexray.check.roles import Role, roles_of
-from flexray.check.trial import LR, SAVED_AFTER, Numbers, Trial, UnsetIsNan, first_difference, numbers, snapshot_of
-from flexray.core.messages import Ended
+from flexray.check.trial import LR, SAVED_AFTER, Numbers, Trial, UnsetIsNan, first_difference, numbers
+from flexray.core.messages import Ended, Snapshot
 from flexray.engine.hosts.inline import borrowed_torch
 from flexray.engine.parties.state import digest
 from flexray.engine.parties.trainer import trainable
-from flexray.models import OFFERS
 
 DRAWS = "draws nothing in evaluation"
 BEGINS = "has the same first parameters for the same seed"
@@ -57,7 +56,7 @@ def _check_role(checks: Checks, role: Role) -> None:
     _registers(checks, first)
     if not checks.broke(REGISTERS):
         with checks.promise(DOUBLE, "make constants with self.register_buffer, or in the input's dtype"):
-            role.construct(role.trial.with_float64())
+            role.construct(replace(role.trial, dtype="float64"))
     _evaluates(checks, role, role.build())
     for check in (_takes_one, _keeps_its_mode, _has_gradients):
         check(checks, role, first)
@@ -197,7 +196,7 @@ def _repeats(checks: Checks, role: Role, first: nn.Module) -> None:
         same(found, expected, f"{first_difference(found, expected)} differ", ELSEWHERE)
     with checks.promise("goes on from a checkpoint with the same numbers"):
         with Watch(target, 3, sees=False):
-            found = numbers(trial.run(since=snapshot_of(saved)), SAVED_AFTER)
+            found = numbers(trial.run(since=next(r for r in saved if isinstance(r, Snapshot))), SAVED_AFTER)
         expected = {name: text for name, text in expected.items() if name in found}
         what = f"{first_difference(found, expected)} differ"
         same(found, expected, what, UNSEEN, lambda: _forgotten(role, first))
@@ -214,8 +213,3 @@ def _forgotten(role: Role, model: nn.Module) -> list[Cause]:
         model(*role.inputs())
     mend = "hold it in a tensor, with self.register_buffer, or compute it from the input"
     return [Cause(f"'{name}' changes and is not saved", mend) for name in changed(before, remembered(model))]
-
-
-def is_model_factory(function: Any) -> bool:
-    """Whether a function takes what flexray fills in for models."""
-    return bool(set(OFFERS) & set(inspect.signature(function).parameters))

@@ -61,9 +61,9 @@ class Course:
             for param, value in zip(self.params, values, strict=True):
                 param.copy_(value)
 
-    def rounds(self, optimizer: LocalOptimizer, rounds: Sequence[tuple[int, float]] = ROUNDS) -> str:
+    def rounds(self, optimizer: LocalOptimizer) -> str:
         """Take rounds and return a fingerprint of the parameters."""
-        for place, (tau, lr) in enumerate(rounds):
+        for place, (tau, lr) in enumerate(ROUNDS):
             torch.manual_seed(place)  # as flexray does
             self.round(optimizer, tau, lr)
         return fingerprint(self.params)
@@ -163,11 +163,7 @@ def _repeats(checks: Checks, make: Make) -> None:
 
 def _travels(checks: Checks, make: Make) -> None:
     with checks.promise("takes the same steps in another process", "expected attributes that can be pickled"):
-        same(checks.elsewhere(_steps, make()), _steps(make()), "they differ", ELSEWHERE)
-
-
-def _steps(optimizer: LocalOptimizer) -> str:
-    return Course().rounds(optimizer)
+        same(checks.elsewhere(Course().rounds, make()), Course().rounds(make()), "they differ", ELSEWHERE)
 
 
 def _starts_afresh(checks: Checks, make: Make) -> None:

@@ -18,7 +18,7 @@ from flexray.check.algorithms import check_algorithm
 from flexray.check.causes import borrowed_generators
 from flexray.check.datasets import check_dataset
 from flexray.check.elsewhere import Elsewhere
-from flexray.check.models import check_model, is_model_factory
+from flexray.check.models import check_model
 from flexray.check.optimizers import check_optimizer
 from flexray.check.promises import Checks, Report
 from flexray.check.traces import check_format
@@ -102,7 +102,7 @@ def _sort_of(target: Any, arguments: Mapping[str, Any]) -> Sort:
         if issubclass(target, sort.kind) if isinstance(target, type) else isinstance(target, sort.kind):
             return sort
     if inspect.isroutine(target):
-        if is_model_factory(target):
+        if set(OFFERS) & set(inspect.signature(target).parameters):  # what flexray fills in for models
             return MODEL
         with blame("check", "construction"):
             return _sort_of(target(**{key: arguments[key] for key in arguments if key not in MODEL.words}), {})
@@ -113,11 +113,8 @@ def _sort_of(target: Any, arguments: Mapping[str, Any]) -> Sort:
     expected = ", ".join(sort.name for sort in SORTS)
     if isinstance(target, ModuleType):
         kinds = [kind for sort in SORTS for kind in (sort.kind if isinstance(sort.kind, tuple) else (sort.kind,))]
-        own = [name for name, thing in vars(target).items() if _is_of(thing, target.__name__, tuple(kinds))]
+        classes = {name: thing for name, thing in vars(target).items() if isinstance(thing, type)}
+        own = [n for n, c in classes.items() if issubclass(c, tuple(kinds)) and c.__module__ == target.__name__]
         hint = f"; it has {', '.join(own[:MANY])}" if own else ""
         raise ConfigError(f"check: expected a class, got the module {target.__name__}{hint}")
     raise ConfigError(f"check: expected {expected} or a class of one, got {target!r}")
-
-
-def _is_of(thing: Any, module: str, kinds: tuple[type, ...]) -> bool:
-    return isinstance(thing, type) and issubclass(thing, kinds) and thing.__module__ == module

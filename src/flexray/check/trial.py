@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -20,9 +19,9 @@ from flexray.core.speeds import FixedSpeeds
 from flexray.data.base import Dataset
 from flexray.engine.driver.experiment import Experiment, LearningRateDecay, Limits, Target
 from flexray.engine.driver.make import make_driver
-from flexray.engine.driver.seam import Host, Placement, Runtime, T
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
+from flexray.engine.hosts.plan import place, together
 from flexray.engine.hosts.ray.travel import travelled
 from flexray.engine.parties.spec import ParticipantSpec, Shared
 from flexray.models import Linear, ModuleFactory, sees_missing
@@ -90,19 +89,15 @@ class Trial:
         Args:
             saves: Take snapshots, too.
             since: Go on from there.
-            apart: Give every participant a host of its own, as actors are; else all share one.
+            apart: Give every participant a host of its own that shares nothing with others, as actors are: what goes
+                between them is pickled, and arrays arrive read-only. Else all share one.
         """
         x = self.experiment()
-        parties = tuple(range(len(x.parties)))
-        together = Placement((parties,), (0,), 0)
-        alone = Placement(tuple((k,) for k in parties), parties, len(parties))
+        count = len(x.parties)
+        runtime, placement = (InProcess(travelled), place(count, 1)) if apart else (InProcess(), together(count))
         with borrowed_torch():
-            driver = make_driver(x, Apart(), alone) if apart else make_driver(x, InProcess(), together)
+            driver = make_driver(x, runtime, placement)
             return list(driver.run(Saves(every=SAVED_AFTER) if saves else None, since))
-
-    def with_float64(self) -> Trial:
-        """Return the same run in float64."""
-        return replace(self, dtype="float64")
 
 
 def numbers(records: list[Record], after: int = 0) -> Numbers:
@@ -122,30 +117,6 @@ def numbers(records: list[Record], after: int = 0) -> Numbers:
 def first_difference(found: Numbers, expected: Numbers) -> str:
     """Return the name of the first number that differs, empty if none does."""
     return next((name for name in expected if found.get(name) != expected[name]), "")
-
-
-def snapshot_of(records: list[Record]) -> Snapshot:
-    """Return the run's first snapshot."""
-    return next(record for record in records if isinstance(record, Snapshot))
-
-
-class Apart(Runtime):
-    """Hosts that share nothing: what goes between them is pickled, and arrays arrive read-only."""
-
-    def __init__(self) -> None:
-        self._hosts: defaultdict[int, Host] = defaultdict(Host)
-
-    @override
-    def create(self, host: int, kind: type, *args: Any) -> Any:
-        return self._hosts[host].create(kind, *travelled(args))
-
-    @override
-    def call(self, host: int, worker: str, method: str, *args: Any) -> Any:
-        return travelled(self._hosts[host].call(worker, method, *travelled(args)))
-
-    @override
-    def get(self, promises: Sequence[T]) -> list[T]:
-        return list(promises)
 
 
 class UnsetIsNan(TorchFunctionMode):

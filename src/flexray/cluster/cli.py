@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from flexray.config.compose import build_composed, compose
-from flexray.config.explain import explained
+from flexray.config.compose import build_typed
 from flexray.config.typed import key_of
-from flexray.core.commands import guarded
+from flexray.core.commands import command
 from flexray.core.errors import ConfigError, ResourceError
 from flexray.core.memory import available_bytes
 from flexray.engine.hosts.fit import Demand, Node, UndecidedError, assign, described, share_out
@@ -26,20 +24,15 @@ from flexray.engine.hosts.resources import GIB, MEMORY, check_memory, check_node
 USAGE = "usage: python -m flexray.cluster check [key=value ...]"
 
 
+@command()
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; return 0 if the run fits, 2 if not or for a mistake."""
     if {"-h", "--help"} & set(arguments):
         print(f"{USAGE}\n\n{__doc__}")
         return 0
-    return guarded(lambda: _check(list(arguments)))
-
-
-def _check(arguments: list[str]) -> int:
     if arguments[:1] != ["check"]:
         raise ConfigError(f"expected a command, got {' '.join(arguments[:1]) or 'none'}; {USAGE}")
-    overrides = arguments[1:]
-    with explained():
-        plan = read_plan(overrides)
+    plan = read_plan(list(arguments[1:]))
     nodes = _nodes(plan)
     Console().print(node_table(nodes))
     print(check(plan, nodes))
@@ -52,8 +45,7 @@ def read_plan(overrides: list[str]) -> ClusterPlan:
         sys.path.insert(0, os.getcwd())
     if "cluster" not in map(key_of, overrides):
         overrides = ["cluster=ray", *overrides]
-    config, choices = compose(overrides)
-    return build_composed(config, choices, overrides, Path.cwd()).cluster
+    return build_typed(overrides).cluster
 
 
 def _nodes(plan: ClusterPlan) -> list[Node]:

@@ -15,6 +15,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from flexray.config.explain import explained
 from flexray.config.given import placed
 from flexray.config.overrides import check_keys, chosen_name, own_keys, prepare
 from flexray.config.remembered import Merged, remember
@@ -99,6 +100,17 @@ def build_composed(
     if saved is not None:
         plain["dataset"] = {**plain["dataset"], "batch_size": 1}
     return build(plain, algo, dataset, base_dir, saved)
+
+
+def build_typed(words: Sequence[str], objects: Mapping[str, Any] = MappingProxyType({})) -> Job:
+    """Build the job of words that are typed in the current folder.
+
+    Raises:
+        flexray.core.errors.UserError: Something in the configuration or the data is wrong.
+    """
+    with explained():
+        config, choices = compose(words)
+        return build_composed(config, choices, words, Path.cwd(), objects=objects)
 
 
 def as_json(config: DictConfig, resolve: bool = True) -> dict[str, Any]:

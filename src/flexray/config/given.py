@@ -65,10 +65,6 @@ def read_keys(keys: Mapping[str, Any], by_name: bool = True) -> Given:
     return Given(tuple(words), found.objects, found.data)
 
 
-def _is_file_key(key: str) -> bool:
-    return key in FILES or key.rpartition(".")[0] == "dataset.files"
-
-
 def _apart(keys: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Yield dotted keys and values: mappings of keys are taken apart, mappings that are values stay."""
     for name, value in keys.items():
@@ -97,7 +93,8 @@ def _has_keys(path: tuple[str, ...]) -> bool:
 
 def _plain(key: str, value: Any, found: Given, by_name: bool) -> Any:
     """Return a value as plain Python, with names in place of objects and data, which are added to ``found``."""
-    if _is_file_key(key) and not isinstance(value, str | os.PathLike | None):
+    takes_file = key in FILES or key.rpartition(".")[0] == "dataset.files"
+    if takes_file and not isinstance(value, str | os.PathLike | None):
         name = f"{key}{_suffix(key, value)}"
         found.data[name] = value
         return f"{HERE}{name}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from flexray.config.by_participant import participant, resolve
 from flexray.config.schema import NetworkConfig
-from flexray.core.checks import not_negative, number, positive, shown, whole
+from flexray.core.checks import known_keys, not_negative, number, positive, shown, whole
 from flexray.core.errors import ConfigError, DataError, RunFolderError, UserError, near_match
 from flexray.core.measured import NO_WAIT, Measured
 from flexray.core.runfolder import read_yaml
@@ -27,7 +27,7 @@ RIVALS = {
     "down": ("bandwidth",),
 }  # fmt: skip
 """Keys of ``network`` that a party has instead of another."""
-SECTIONS = ("participants", "machines", "network", "round_s", "evaluation_s", "about")
+SECTIONS = ("participants", "machines", "network", "driver", "round_s", "evaluation_s", "about")
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,8 @@ class MeasuredFile:
         """
         node, usual = dict(config["network"]), {**asdict(NetworkConfig()), "t_comm": None}
         typed = {key for key, value in node.items() if value is not None and value != usual[key]}
-        for key, value in self.network.items():
-            if key not in node:
-                raise DataError(f"{self.path}: network.{key}: unknown key{near_match(str(key), node)}")
-            if typed.isdisjoint((key, *RIVALS.get(key, ()))):
-                node[key] = value
+        known_keys(f"{self.path}: network.", self.network, node, DataError)
+        node |= {k: value for k, value in self.network.items() if typed.isdisjoint((k, *RIVALS.get(k, ())))}
         node["t_comm"] = 0.0 if node["t_comm"] is None else node["t_comm"]
         return {**config, "network": node}
 
@@ -123,7 +120,7 @@ def read_measured(path: Path, names: Sequence[str], batch_size: int | None = Non
 
 
 def _measured(content: Mapping[str, Any], names: Sequence[str], batch_size: int | None) -> Measured:
-    _check_keys("", content, SECTIONS)
+    known_keys("", content, SECTIONS, DataError)
     own = _participants(_section(content, "participants"), names)
     iteration, first, embedding, turn = (
         [_seconds(node, name, key, batch_size) for name, node in own] for key in SECONDS
@@ -146,7 +143,13 @@ def _measured(content: Mapping[str, Any], names: Sequence[str], batch_size: int 
         process=process,
         machine=_numbers(machine),
         cores=_cores(_section(content, "machines"), list(dict.fromkeys(machine))),
+        driver_s=_driver_s(_section(content, "driver")),
     )
+
+
+def _driver_s(given: Mapping[Any, Any]) -> float:
+    known_keys("driver.", given, ("turn",), DataError)
+    return not_negative("driver.turn", given.get("turn", 0.0))
 
 
 def _participants(given: Mapping[Any, Any], names: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -155,7 +158,7 @@ def _participants(given: Mapping[Any, Any], names: Sequence[str]) -> list[tuple[
     for who, node in given.items():
         if not isinstance(node, Mapping):
             raise DataError(f"participants.{who}: expected keys such as iteration_s, got {shown(node)}")
-        _check_keys(f"participants.{who}.", node, OWN)
+        known_keys(f"participants.{who}.", node, OWN, DataError)
         if who != "default":
             place = participant("participants", who, names)
             if place in found:
@@ -202,7 +205,7 @@ def _cores(given: Mapping[Any, Any], machines: Sequence[str]) -> tuple[float, ..
             raise DataError(f"machines.{name}: no participant is on it{near_match(str(name), machines)}")
         if not isinstance(node, Mapping):
             raise DataError(f"machines.{name}: expected the key cores, got {shown(node)}")
-        _check_keys(f"machines.{name}.", node, ("cores",))
+        known_keys(f"machines.{name}.", node, ("cores",), DataError)
         found[str(name)] = number(f"machines.{name}.cores", node.get("cores"), low=1)
     return tuple(found.get(name, NO_WAIT) for name in machines)
 
@@ -220,9 +223,3 @@ def _section(content: Mapping[str, Any], key: str) -> Mapping[Any, Any]:
     if not isinstance(node, Mapping):
         raise DataError(f"{key}: expected a mapping, got {shown(node)}")
     return node
-
-
-def _check_keys(above: str, node: Mapping[Any, Any], known: Sequence[str]) -> None:
-    for key in node:
-        if key not in known:
-            raise DataError(f"{above}{key}: unknown key{near_match(str(key), known)}")

@@ -13,13 +13,11 @@ from typing import Any
 from flexray.config.by_participant import optional, participant, resolve
 from flexray.config.links import labels_at
 from flexray.config.schema import NetworkConfig, NetworkTraceConfig
-from flexray.config.speeds import ADVANCE, AT_END, chosen_machines, trace_path
-from flexray.core.checks import fraction, not_negative, number, one_of, positive, shown
-from flexray.core.errors import ConfigError, near_match
+from flexray.config.speeds import chosen_trace
+from flexray.core.checks import fraction, known_keys, not_negative, number, positive, shown
+from flexray.core.errors import ConfigError
 from flexray.core.messages import LABELS_AT
 from flexray.core.network import Link, Network, Scale, SharedLink
-from flexray.traces.reading import read_trace, trace_info
-from flexray.traces.speeds import Samples
 
 SHARED_KEYS = ("up", "down", "parties")
 
@@ -124,9 +122,7 @@ def _shared(given: Any, parties: Sequence[str]) -> tuple[SharedLink, ...]:
 def _shared_link(key: str, node: Any, parties: Sequence[str]) -> SharedLink:
     if not isinstance(node, Mapping):
         raise ConfigError(f"{key}: expected keys such as {', '.join(SHARED_KEYS)}, got {shown(node)}")
-    for name in node:
-        if name not in SHARED_KEYS:
-            raise ConfigError(f"{key}.{name}: unknown key{near_match(str(name), SHARED_KEYS)}")
+    known_keys(f"{key}.", node, SHARED_KEYS)
     up, down = (optional(f"{key}.{way}", node.get(way), positive) or math.inf for way in ("up", "down"))
     if up == down == math.inf:
         raise ConfigError(f"{key}: expected up or down, the bytes per unit of time that its parties share")
@@ -152,17 +148,4 @@ def _scale(
         return None
     if not has_bandwidths:
         raise ConfigError(f"{key}.path: scales bandwidths; expected network.bandwidth, network.up or network.down")
-    advance = one_of(f"{key}.advance", node["advance"], ADVANCE)
-    at_end = one_of(f"{key}.at_end", node["at_end"], AT_END)
-    path = trace_path(f"{key}.path", node["path"], base_dir)
-    known, given = trace_info(path).machines, node["machines"]
-    if given is None and len(known) == 1:
-        given = [known[0]] * len(parties)
-    machines = chosen_machines(key, given, known, parties, seed, str(node["path"]))
-    units = optional(f"{key}.sample_units", node["sample_units"], positive)
-    if advance == "time" and units is None:
-        raise ConfigError(f"{key}.sample_units: expected the units that a sample lasts, for {key}.advance=time")
-    trace = read_trace(path, machines, factors=True)
-    runs_as = dict(zip(parties, machines, strict=True))
-    source = str(node["path"])
-    return Samples(trace.cpu_mt, source, advance, units or 1.0, at_end, key, trace.synthetic, runs_as)
+    return chosen_trace(key, node, parties, seed, base_dir, factors=True)

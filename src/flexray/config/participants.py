@@ -12,8 +12,8 @@ from torch import nn
 
 from flexray.config.by_participant import optional, participant
 from flexray.config.components import component, make
-from flexray.core.checks import positive, shown
-from flexray.core.errors import ConfigError, near_match
+from flexray.core.checks import known_keys, positive, shown
+from flexray.core.errors import ConfigError
 from flexray.core.messages import SERVER, SERVER_INDEX
 from flexray.engine.parties.devices import Compute
 from flexray.engine.parties.spec import ParticipantSpec
@@ -75,9 +75,7 @@ def own_keys_of(config: Config, names: Sequence[str]) -> dict[int, Config]:
         place = participant("parties", who, names)
         if not isinstance(node, Mapping):
             raise ConfigError(f"parties.{who}: expected keys such as {', '.join(OVERRIDES)}, got {shown(node)}")
-        for key in node:
-            if key not in OVERRIDES:
-                raise ConfigError(f"parties.{who}.{key}: unknown key{near_match(str(key), OVERRIDES)}")
+        known_keys(f"parties.{who}.", node, OVERRIDES)
         if place in result:
             raise ConfigError(f"parties.{who}: '{names[place]}' is given twice, by name and by number")
         if not isinstance(node.get("resources") or {}, Mapping):

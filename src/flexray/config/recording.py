@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from flexray.algorithms.replay import Recorded
 from flexray.core.absence import RecordedAbsences
 from flexray.core.checks import shown
 from flexray.core.errors import ConfigError, DataError, RunFolderError
-from flexray.core.runfolder import ROUNDS_FILE, SUMMARY_FILE, read_json, read_table
+from flexray.core.runfolder import ROUNDS_FILE, SUMMARY_FILE, parse_list, read_json, read_table
 
 COLUMNS = ("round", "sim_time", "duration", "tau", "lr")
 OVERRIDES = ("iterations", "unit_time", "utilization")
@@ -133,22 +132,14 @@ def _absent(where: str, text: str | None, parties: Sequence[str], tau: Sequence[
     """Return the parties of a JSON list of names; None where there is no list, as of a run without absences."""
     if not text:
         return None
-    absent = _parsed(text)
-    if not isinstance(absent, list) or not all(name in parties for name in absent):
+    absent = parse_list(text)
+    if absent is None or not all(name in parties for name in absent):
         raise DataError(f"{where}: absent: expected a JSON list of some of {', '.join(parties)}, got {text!r}")
     places = frozenset(list(parties).index(name) for name in absent)
     for k in sorted(places):
         if tau[k]:
             raise DataError(f"{where}: absent: '{parties[k]}' is, but its tau is {tau[k]}; expected 0")
     return places
-
-
-def _parsed(text: str) -> Any:
-    """Return what a JSON text holds; None if it is no JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _number(where: str, row: dict[str, str], column: str) -> float:
@@ -166,8 +157,8 @@ def _numbers(
 ) -> tuple[float, ...]:
     """Return a JSON list with one number per participant."""
     kinds = (int,) if whole else (int, float)
-    values = _parsed(row[column])
-    if not isinstance(values, list) or not all(type(v) in kinds and 0 <= v < math.inf for v in values):
+    values = parse_list(row[column])
+    if values is None or not all(type(v) in kinds and 0 <= v < math.inf for v in values):
         kind = "whole numbers" if whole else "numbers"
         raise DataError(f"{where}: {column}: expected a JSON list of {kind} of at least 0, got {row[column]!r}")
     if len(values) != len(names):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,12 @@ import numpy as np
 from flexray.config.by_participant import optional, participant, resolve
 from flexray.config.measured import MEASURED
 from flexray.config.timeouts import fixed_timeout
-from flexray.core.checks import fraction, one_of, positive, shown
+from flexray.core.checks import few, fraction, listed, one_of, positive, shown
 from flexray.core.errors import ConfigError, near_match
 from flexray.core.seeds import generator
 from flexray.core.speeds import FixedSpeeds, Speeds, equal_groups, google_means
 from flexray.traces.reading import read_trace, shipped_traces, trace_info
-from flexray.traces.speeds import Advance, AtEnd, TraceSpeeds
+from flexray.traces.speeds import Advance, AtEnd, Samples, TraceSpeeds
 
 DEFAULT_TIMEOUT = 20.0
 KINDS = ("paper", "uniform", "google_mean", "trace", "replay", MEASURED)
@@ -81,8 +81,7 @@ def _capped(speeds: Speeds, given: Any, names: Sequence[str]) -> Speeds:
     above = [name for name, peak in zip(names, speeds.peaks, strict=True) if peak > most]
     if not above:
         return speeds
-    shortened = ", ".join(above[:5]) + (f" and {len(above) - 5} more" if len(above) > 5 else "")
-    log.warning("speeds: utilizations above speeds.max_utilization count as %g: %s", most, shortened)
+    log.warning("speeds: utilizations above speeds.max_utilization count as %g: %s", most, few(above, 5))
     return speeds.capped(most)
 
 
@@ -107,45 +106,56 @@ def _trace_speeds(
 
     Machines that are not named are drawn with the seed.
     """
-    path = trace_path("speeds.path", node["path"], base_dir)
-    advance = one_of("speeds.advance", node["advance"], ADVANCE)
-    at_end = one_of("speeds.at_end", node["at_end"], AT_END)
-    if advance == "time" and node["sample_units"] is None:
-        raise ConfigError("speeds.sample_units: expected the units that a sample lasts, for speeds.advance=time")
     constant = _constant(node["utilization"], names)
     _refuse_both(node["machines"], constant, names)
-    known = trace_info(path).machines
-    machines = chosen_machines("speeds", node["machines"], known, names, seed, str(node["path"]))
-    trace = read_trace(path, machines)
-    cpu_kt = np.array(trace.cpu_mt)
+    trace = chosen_trace("speeds", node, names, seed, base_dir)
+    cpu_kt = np.array(trace.values_kt)
     for k, value in constant.items():
         cpu_kt[k] = value
-    runs_as = {names[k]: machine for k, machine in enumerate(machines) if k not in constant}
-    units = optional("speeds.sample_units", node["sample_units"], positive) or 1.0
-    return TraceSpeeds(base, cpu_kt, str(node["path"]), advance, units, at_end, trace.synthetic, runs_as)
+    runs_as = {name: machine for k, (name, machine) in enumerate(trace.machines.items()) if k not in constant}
+    return TraceSpeeds(base, replace(trace, values_kt=cpu_kt, machines=runs_as))
 
 
-def trace_path(key: str, given: Any, base_dir: Path) -> str:
-    """Return the file of a trace, or the bare name of one that comes with flexray."""
-    if not isinstance(given, str) or not given:
-        raise ConfigError(f"{key}: expected a trace file or one of {', '.join(shipped_traces())}, got {shown(given)}")
-    return given if given in shipped_traces() else os.fspath(base_dir / Path(given).expanduser())
+def chosen_trace(
+    key: str, node: Mapping[str, Any], names: Sequence[str], seed: int, base_dir: Path, factors: bool = False
+) -> Samples:
+    """Return what the keys of a trace choose: a file, machines, and what a sample lasts.
+
+    Args:
+        key: Begins these keys: ``speeds`` or ``network.trace``.
+        node: Their values.
+        names: The participants that follow it.
+        seed: The run's seed, which draws machines that are not named.
+        base_dir: Folder that a relative path starts from.
+        factors: Its values multiply something, and a single machine is that of all; else they are utilizations.
+    """
+    given, source = node["machines"], node["path"]
+    if not isinstance(source, str) or not source:
+        raise ConfigError(
+            f"{key}.path: expected a trace file or one of {', '.join(shipped_traces())}, got {shown(source)}"
+        )
+    path = source if source in shipped_traces() else os.fspath(base_dir / Path(source).expanduser())
+    advance = one_of(f"{key}.advance", node["advance"], ADVANCE)
+    at_end = one_of(f"{key}.at_end", node["at_end"], AT_END)
+    units = optional(f"{key}.sample_units", node["sample_units"], positive)
+    if advance == "time" and units is None:
+        raise ConfigError(f"{key}.sample_units: expected the units that a sample lasts, for {key}.advance=time")
+    known = trace_info(path).machines
+    if factors and given is None and len(known) == 1:
+        given = [known[0]] * len(names)
+    machines = _chosen_machines(key, given, known, names, seed, source)
+    trace = read_trace(path, machines, factors)
+    runs_as = dict(zip(names, machines, strict=True))
+    return Samples(trace.cpu_mt, source, advance, units or 1.0, at_end, key, trace.synthetic, runs_as)
 
 
-def chosen_machines(
+def _chosen_machines(
     key: str, given: Any, known: Sequence[str], names: Sequence[str], seed: int, source: str
 ) -> list[str]:
     """Return a machine for every participant: the named ones, and for the others different ones drawn with the seed.
 
-    If every participant has a machine of its own name, it gets that one, unless other machines are named.
-
-    Args:
-        key: Begins the keys of the trace: ``speeds`` or ``network.trace``.
-        given: What the user gave as ``machines``.
-        known: The machines of the trace.
-        names: The participants.
-        seed: The run's seed.
-        source: The trace's name, for messages.
+    If every participant has a machine of its own name, it gets that one, unless other machines are named. ``given`` is
+    what the user gave as ``machines``, ``known`` are those of the trace.
     """
     named: dict[int, str] = {}
     same_names = dict(enumerate(names))
@@ -167,8 +177,8 @@ def chosen_machines(
     wanted = len(names) - len(named)
     if wanted > len(others):
         raise ConfigError(
-            f"{key}.path: {source} has {len(known)} machines, and {len(names)} participants"
-            f" ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}) need one each"
+            f"{key}.path: {source} has {len(known)} machines, and {len(names)} participants ({listed(names, 8)}) need"
+            " one each"
         )
     stream = ("machines",) if key == "speeds" else ("machines", key)
     drawn = iter(generator(seed, *stream).permutation(len(others))[:wanted])

@@ -8,10 +8,10 @@ the 64 bits that torch and NumPy count in.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
-from flexray.core.errors import ConfigError, near_match
+from flexray.core.errors import ConfigError, UserError, near_match
 
 LARGEST = 1e18
 SMALLEST = 1e-18
@@ -70,6 +70,16 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first names for a message, and dots for the others."""
+    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """Return the first names for a message, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def _range(above: float, low: float, high: float, below: float) -> str:
     """Return a range in words."""
     if above == 0:
@@ -98,6 +108,13 @@ def one_of(key: str, value: Any, words: Sequence[Word]) -> Word:
         if value == word:
             return word
     raise ConfigError(f"{key}: unknown value {shown(value)}{near_match(str(value), words)}")
+
+
+def known_keys(above: str, given: Iterable[Any], known: Collection[str], kind: type[UserError] = ConfigError) -> None:
+    """Refuse keys that are unknown; ``above`` begins their names in messages."""
+    for key in given:
+        if key not in known:
+            raise kind(f"{above}{key}: unknown key{near_match(str(key), known)}")
 
 
 def positive(key: str, value: Any) -> float:

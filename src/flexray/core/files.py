@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, BinaryIO
@@ -54,6 +56,15 @@ def check_file(file: Path, expected: str = "", kind: type[UserError] = DataError
         what = KINDS.get(stat.S_IFMT(found.st_mode), "no file")
         raise kind(f"{file}: is {what}{wanted or '; expected a regular file'}")
     return found.st_size
+
+
+@contextmanager
+def failing(what: str, kind: type[UserError] = DataError) -> Iterator[None]:
+    """Turn an error of the operating system within the block into one line: ``what`` failed, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what}: {said(error)}") from error
 
 
 def said(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexray.core.errors import DataError
+from flexray.core.files import failing
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -37,10 +37,8 @@ def save_figure(figure: Figure, path: Path, dpi: float, metadata: Mapping[str, A
     Raises:
         DataError: The file cannot be written.
     """
-    try:
+    with failing(f"{path}: cannot be written"):
         figure.savefig(path, dpi=dpi, metadata=metadata)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def legend_below(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], **style: Any) -> None:

@@ -29,6 +29,7 @@ class Measured:
         process: Number of the process in which each lives; those of one process compute one after another.
         machine: Number of the machine on which each lives.
         cores: Cores of every machine; infinite where nobody waits for one.
+        driver_s: VAFL: what the driver, which handles one turn after another, is busy with each; 0: with none.
     """
 
     iteration_s: tuple[float, ...]
@@ -39,6 +40,7 @@ class Measured:
     process: tuple[int, ...]
     machine: tuple[int, ...]
     cores: tuple[float, ...]
+    driver_s: float = 0.0
 
     @cached_property
     def _by_process(self) -> tuple[tuple[int, ...], ...]:
@@ -96,18 +98,20 @@ class Measured:
             work.append((own_s + rests_s, own_s / (own_s + rests_s) if own_s else 0.0))
         return self._together(work) + self.round_s
 
-    def turn_seconds(self, party: int, share: Sequence[float], link_s: Sequence[float]) -> float:
+    def turn_seconds(self, party: int, share: Sequence[float], link_s: Sequence[float], queued_s: float = 0.0) -> float:
         """Return the seconds of a party's turn until it sends, without its link.
 
-        As with ``clock=wall``, a party rests for all that its turn takes, the server's answer included. Where a process
-        or a machine cannot keep up with the turns of all, they take so many times as long.
+        As with ``clock=wall``, a party rests for all that its turn takes: what the driver and the server are busy with
+        it is included, and so is the wait for the server. Where a process or a machine cannot keep up with the turns of
+        all, they take so many times as long.
 
         Args:
             party: Its place.
             share: What everybody has of its machine.
             link_s: Seconds of every party's messages in a turn.
+            queued_s: How long the server was busy with others before it answered.
         """
-        answer_s = self.turn_s[-1]
+        answer_s = self.turn_s[-1] + self.driver_s + queued_s
         turn_s = (self.turn_s[party] + answer_s) / share[party]
         return turn_s * self._turn_crowding(tuple(share), tuple(link_s))[party] - answer_s
 
@@ -126,14 +130,14 @@ class Measured:
     def _settled(self, share: Sequence[float], link_s: Sequence[float]) -> list[float]:
         """Let turns take longer until no process and no machine is asked for more than it has."""
         answer_s, parties = self.turn_s[-1], range(len(link_s))
-        turns = [(self.turn_s[k] + answer_s) / share[k] for k in parties]
+        turns = [(self.turn_s[k] + answer_s + self.driver_s) / share[k] for k in parties]
         process = {k: p for p, own in enumerate(self._by_process) for k in own}
         found = [1.0] * len(link_s)
         for _ in range(STEPS):
             rates = [1 / max(turns[k] * found[k] + link_s[k], TINY_S) for k in parties]
             work = [*(self.turn_s[k] * rates[k] for k in parties), answer_s * sum(rates)]
             asked = [sum(work[k] for k in own) for own in self._by_process]
-            machines = self._crowding([min(1.0, part) for part in asked])
+            machines = self._crowding([min(1.0, part) for part in asked], min(1.0, self.driver_s * sum(rates)))
             last = machines[self.machine[-1]]
             more = [max(asked[process[k]], machines[self.machine[k]], last, 1.0) for k in parties]
             found = [own * times for own, times in zip(found, more, strict=True)]
@@ -149,9 +153,13 @@ class Measured:
         part = min(1.0, busy_s / least_s)
         return max(least_s, (busy_s + overhead_s * part) / share - overhead_s)
 
-    def _crowding(self, busy: Sequence[float]) -> list[float]:
-        """Return by machine how much longer computing takes, given the part of the time that each process computes."""
+    def _crowding(self, busy: Sequence[float], driver: float = 0.0) -> list[float]:
+        """Return by machine how much longer computing takes, given the part of the time that each process computes.
+
+        The ``driver`` is on the server's machine.
+        """
         asked = [0.0] * len(self.cores)
+        asked[self.machine[-1]] += driver
         for own, part in zip(self._by_process, busy, strict=True):
             asked[self.machine[own[0]]] += part
         return [max(1.0, part / cores) for part, cores in zip(asked, self.cores, strict=True)]

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -228,14 +228,34 @@ def read_table(path: Path, unfinished: bool) -> dict[str, list[str]]:
     return {name: [row[place] for row in body] for place, name in enumerate(header)}
 
 
-def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Return a configuration's values under dotted keys; lists are values, as text."""
-    if not isinstance(tree, dict) or not tree:
-        return {prefix: _plain(tree)}
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat.update(flatten(value, f"{prefix}.{key}" if prefix else str(key)))
-    return flat
+def parse_list(text: str) -> list[Any] | None:
+    """Return the list that a JSON text holds, as in a cell of ``rounds.csv``; None if it holds none."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, list) else None
+
+
+def inner(node: Any, *names: str) -> dict[str, Any]:
+    """Return the mapping at these keys, one below the other; empty if there is none."""
+    for name in names:
+        node = node.get(name) if isinstance(node, dict) else None
+    return dict(node) if isinstance(node, dict) else {}
+
+
+def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield a configuration's values with their dotted keys; lists are values."""
+    if isinstance(node, Mapping) and node:
+        for name, value in node.items():
+            yield from leaves(value, f"{key}.{name}" if key else str(name))
+    else:
+        yield key, node
+
+
+def flatten(tree: Any) -> dict[str, Any]:
+    """Return a configuration's values under dotted keys, lists as text."""
+    return {key: _plain(value) for key, value in leaves(tree)}
 
 
 def _plain(value: Any) -> Any:

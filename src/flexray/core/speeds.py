@@ -83,10 +83,8 @@ def clip(utilization: float) -> float:
 class Speeds(ABC):
     """How fast every participant is, at every moment of a run."""
 
-    @property
-    @abstractmethod
-    def base_units(self) -> tuple[float, ...]:
-        """Units per local iteration at zero utilization."""
+    base_units: tuple[float, ...]
+    """Units per local iteration at zero utilization."""
 
     @property
     @abstractmethod
@@ -111,13 +109,8 @@ class Speeds(ABC):
 class FixedSpeeds(Speeds):
     """Speeds that do not change."""
 
-    base: tuple[float, ...]
+    base_units: tuple[float, ...]
     fixed_utilization: tuple[float, ...]
-
-    @property
-    @override
-    def base_units(self) -> tuple[float, ...]:
-        return self.base
 
     @property
     @override
@@ -131,7 +124,7 @@ class FixedSpeeds(Speeds):
 
     @override
     def capped(self, most: float) -> FixedSpeeds:
-        return FixedSpeeds(self.base, tuple(min(c, most) for c in self.fixed_utilization))
+        return FixedSpeeds(self.base_units, tuple(min(c, most) for c in self.fixed_utilization))
 
     @override
     def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:

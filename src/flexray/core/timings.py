@@ -23,8 +23,10 @@ class Timings:
         together: A local iteration while everybody takes some.
         embedding: The embeddings of a batch; nothing of the server.
         rounds: Whole rounds in which everybody takes one local iteration.
-        turn: A turn of VAFL, the server's answer included; nothing of the server.
+        turn: A turn of VAFL while no other party takes any, all included; nothing of the server.
         answer: The server's answer in a turn.
+        between: What the server's process computes from one answer to the next: messages.
+        driver: What the driver computes in a turn while all parties take some.
         small: A call and its answer between driver and party, without content; nothing of the server.
         round_message: The same with the bytes of a round; nothing of the server.
         round_bytes: Bytes of a round, both directions, per party.
@@ -47,3 +49,5 @@ class Timings:
     round_bytes: tuple[int, ...]
     turn_bytes: tuple[int, ...]
     evaluation: Samples
+    between: Samples = ()
+    driver: Samples = ()

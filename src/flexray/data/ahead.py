@@ -34,8 +34,9 @@ class ReadsAhead(Protocol):
 
 def expect(features: object, batches: Iterable[Batch]) -> None:
     """Announce the batch that is due and those after it to features that read ahead."""
-    if isinstance(features, ReadsAhead):
-        features.expect(batches)
+    announce = getattr(features, "expect", None)  # isinstance of a protocol is slow, and this is asked for every batch
+    if announce is not None:
+        announce(batches)
 
 
 class Reader:

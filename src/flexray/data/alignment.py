@@ -15,10 +15,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from flexray.core.checks import one_of
+from flexray.core.checks import listed, one_of
 from flexray.core.errors import DataError
 from flexray.data.base import BoolArray, IdArray, Presence, Split
-from flexray.data.rows import listed
 
 Alignment = Literal["intersection", "union"]
 ALIGNMENTS = get_args(Alignment)

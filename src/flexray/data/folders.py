@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from flexray.core.checks import few
 from flexray.core.errors import ConfigError, near_match
 from flexray.core.files import names_in
 from flexray.core.seeds import generator
@@ -32,11 +33,6 @@ def pictures_below(folder: str) -> list[str]:
 def found_in(folder: Path) -> str:
     """Return a folder's content, for messages."""
     return f"found {few(names_in(folder), 5) or 'an empty folder'}"
-
-
-def few(names: Sequence[str], most: int) -> str:
-    """Return the first names and the number of the others, for messages."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def split_folders(names: Collection[str]) -> dict[Split, str] | None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexray.core.errors import DataError
-from flexray.core.files import check_file, said
+from flexray.core.files import check_file, failing
 
 EXPECTED = "expected an ASCII OFF mesh: OFF, the counts of vertices and faces, then a line for each"
 HEADER = re.compile(r"(?:ST)?C?N?OFF(.*)", re.IGNORECASE)
@@ -36,10 +36,8 @@ class _Lines:
 
     def __init__(self, path: Path) -> None:
         check_file(path, "an OFF mesh")
-        try:
+        with failing(f"{path}: cannot be read"):
             text = path.read_bytes().decode("utf-8-sig", errors="replace")
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read: {said(error)}") from error
         stripped = (line.partition("#")[0].strip() for line in text.splitlines())
         kept = [(number, line) for number, line in enumerate(stripped, 1) if line]
         self.path, self.texts, self.numbers = path, [line for _, line in kept], [number for number, _ in kept]

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from flexray.core.checks import listed
 from flexray.core.errors import DataError
 from flexray.data.base import SPLITS, Array, Dataset, Outline, Presence, Split
 from flexray.data.checks import check_party_name, check_task, name_list
-from flexray.data.rows import listed
 from flexray.tasks import LabelArray
 
 log = logging.getLogger("flexray")

@@ -9,6 +9,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from flexray.core.errors import ConfigError, DataError, near_match
 from flexray.data.ahead import Reader
 from flexray.data.base import SPLITS, Features, FittedDataset, Outline, Split
 from flexray.data.checks import check_path, check_split, name_list
-from flexray.data.pictures import IMAGENET, Files, Look, PictureFeatures, Pictures, Source
+from flexray.data.pictures import IMAGENET, Files, Look, PictureCache, PictureFeatures, Pictures, Source
 from flexray.data.rows import draw_rows
 from flexray.data.stand_in import StandIn
 from flexray.tasks import LabelArray, Task
@@ -100,7 +101,6 @@ class PictureData(FittedDataset):
         if self.parties is not None:
             self.parties = name_list("dataset.parties", self.parties)
         self._synthetic_classes = self.num_classes or 100
-        self._listing: Listing | None = None
 
     @abstractmethod
     def _list(self, root: Path) -> Listing:
@@ -122,7 +122,7 @@ class PictureData(FittedDataset):
         """List the folders; no picture is read."""
         sizes = {split: len(labels) for split, labels in self.labels().items()}
         source = "files" if self.path else "synthetic"
-        classes = tuple(self._listed()[0]) if self.path else ()
+        classes = tuple(self._listed[0]) if self.path else ()
         task = Task("cross_entropy", len(classes) or self._synthetic_classes, classes=classes)
         return Outline(self._names(), sizes, task, source)  # type: ignore[arg-type]
 
@@ -132,7 +132,9 @@ class PictureData(FittedDataset):
         plain = Look(self._size, self._part(place), middle=self.middle)
         train = replace(plain, crop_scale=self._crop, flip=True, seed=self.seed) if self.augment else plain
         pictures = {
-            split: Pictures(source, train if split == "train" else plain, self.channels)
+            split: Pictures(
+                source, train if split == "train" else plain, self.channels, split, self._picture(place), self._cache
+            )
             for split, source in self._sources(place).items()
         }
         reader = Reader(pictures, self.workers, self.batches_ahead)
@@ -151,9 +153,10 @@ class PictureData(FittedDataset):
             return np.arange(self._synthetic_sizes()[split])
         return np.array([sample.id for sample in self._samples()[split]])
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the list of files, which every process makes itself."""
-        return {**self.__dict__, "_listing": None}
+    @cached_property
+    def _cache(self) -> PictureCache:
+        """Pictures of all parties in this process."""
+        return PictureCache()
 
     def _names(self) -> tuple[str, ...]:
         known = self._all_parties()
@@ -162,17 +165,16 @@ class PictureData(FittedDataset):
                 raise ConfigError(f"dataset.parties: there is no party '{name}'{near_match(name, known)}")
         return known if self.parties is None else tuple(self.parties)
 
+    @cached_property
     def _listed(self) -> Listing:
         root = Path(self.path or "")
-        if self._listing is None:
-            if not os.path.isdir(root):
-                raise DataError(f"{root}: no such folder (dataset.path)")
-            self._listing = renumbered(self._list(root), self._classes, root)
-        return self._listing
+        if not os.path.isdir(root):
+            raise DataError(f"{root}: no such folder (dataset.path)")
+        return renumbered(self._list(root), self._classes, root)
 
     def _samples(self) -> dict[Split, list[Sample]]:
         """Return the samples of every split; with ``val_fraction``, part of the training samples is for validation."""
-        splits = self._listed()[1]
+        splits = self._listed[1]
         train, val = splits["train"], splits.get("val", [])
         if self.val_fraction:
             if val:

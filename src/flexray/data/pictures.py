@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF")
 """Formats of the known suffixes; for some others, such as PostScript, Pillow starts programs."""
 RATIO = (3 / 4, 4 / 3)
 TRIES = 10
+CACHE_BYTES = 256 * 2**20
+"""Memory of a process for pictures that will be read again."""
 
 
 class Files:
@@ -97,7 +100,7 @@ class Look:
 
         width, height = picture.size
         box, flipped = middle_box(width, height, self.size, self.middle), False
-        if self.crop_scale is not None or self.flip:
+        if self.is_random:
             draw = generator(self.seed, "crop", sample, epoch)
             if self.crop_scale is not None:
                 box = random_box(draw, width, height, self.size, self.crop_scale)
@@ -105,10 +108,15 @@ class Look:
         pixels = np.asarray(picture.resize(self.size[::-1], Resampling.BILINEAR, box))
         return pixels[:, ::-1] if flipped else pixels
 
-    def see(self, picture: Image, sample: int, epoch: int) -> Array:
-        """Return the party's part [c, h, w] of the picture."""
+    @property
+    def is_random(self) -> bool:
+        """Whether another epoch sees something else."""
+        return self.crop_scale is not None or self.flip
+
+    def cut(self, whole: Array) -> Array:
+        """Return the party's part [c, h, w] of a picture as :meth:`whole` returns it."""
         top, left, height, width = self.part
-        part = self.whole(picture, sample, epoch)[top : top + height, left : left + width]
+        part = whole[top : top + height, left : left + width]
         return part[None] if part.ndim == 2 else part.transpose(2, 0, 1)
 
 
@@ -134,13 +142,53 @@ def random_box(
     return middle_box(width, height, size, 1.0)
 
 
+class PictureCache:
+    """Pictures as they are before each party takes its part, shared by the parties of a process.
+
+    The first ones stay for good and those that do not fit are read every time: evaluations go through a split in order,
+    so giving up the oldest for the newest would find none of a split that fits in part.
+
+    Args:
+        most_bytes: Memory for pixels.
+    """
+
+    def __init__(self, most_bytes: int = CACHE_BYTES) -> None:
+        self._left_bytes = most_bytes
+        self._pictures: dict[tuple[Split, int, int], Array] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[Split, int, int], read: Callable[[], Array]) -> Array:
+        """Return the picture of a split, a number and a sample; ``read`` gives it where it is not here."""
+        found = self._pictures.get(key)
+        if found is not None:
+            return found
+        picture = read()
+        with self._lock:
+            if key not in self._pictures and picture.nbytes <= self._left_bytes:
+                self._pictures[key] = picture
+                self._left_bytes -= picture.nbytes
+        return picture
+
+
 @dataclass(frozen=True)
 class Pictures:
-    """Reads one party's view of the pictures of one split: bytes [b, c, h, w]."""
+    """Reads one party's view of the pictures of one split: bytes [b, c, h, w].
+
+    Args:
+        source: The pictures.
+        look: What the party sees of them.
+        channels: 3 or 1.
+        split: Which split they are, and
+        number: which of a sample's pictures, for parties that have different ones.
+        cache: For pictures that are the same in all epochs, and for those of the first, which evaluations read.
+    """
 
     source: Source
     look: Look
     channels: int
+    split: Split = "train"
+    number: int = 0
+    cache: PictureCache = field(default_factory=PictureCache)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -151,12 +199,18 @@ class Pictures:
         """Read samples with the crops and flips of an epoch."""
         pixels = np.empty((len(ids_b), *self.shape), dtype=np.uint8)
         for place, sample in enumerate(ids_b.tolist()):
-            pixels[place] = self.look.see(self.source.open(sample), sample, epoch)
+            pixels[place] = self.look.cut(self._whole(sample, epoch if self.look.is_random else 0))
         return torch.from_numpy(pixels)
+
+    def _whole(self, sample: int, epoch: int) -> Array:
+        def read() -> Array:
+            return self.look.whole(self.source.open(sample), sample, epoch)
+
+        return read() if epoch else self.cache.get((self.split, self.number, sample), read)
 
 
 class PictureFeatures:
-    """One party's pictures of one split; memory holds the batches ahead only.
+    """One party's pictures of one split; memory holds the batches ahead and a :class:`PictureCache`.
 
     Values are in [0, 1] or, with ``normalize``, less :data:`IMAGENET`'s means and divided by its deviations.
     """

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import math
 import os
 import signal
 import sys
@@ -26,7 +25,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from flexray.core.commands import Parser, guarded
+from flexray.core.commands import Parser, command, number, whole
 from flexray.core.errors import ConfigError, DataError, ResourceError, RunFolderError, UserError
 from flexray.data.off import read_off
 from flexray.data.raycast import Cameras, Scene
@@ -45,12 +44,9 @@ class Item:
     missing: dict[int, Path]
 
 
+@command("interrupted; the same command goes on where it was")
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status: 0, or 2 if any mesh or an argument cannot be used."""
-    return guarded(lambda: _main(arguments), "interrupted; the same command goes on where it was")
-
-
-def _main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     cameras = Cameras(options.views, options.elevation, options.size, options.samples, options.up)
     missing = [package for package in ("embreex", "PIL") if importlib.util.find_spec(package) is None]
@@ -183,33 +179,18 @@ def render_item(item: Item, cameras: Cameras) -> str:
 def _parser() -> argparse.ArgumentParser:
     form, text = argparse.RawDescriptionHelpFormatter, (__doc__ or "").replace("``", "")
     parser = Parser("python -m flexray.data.render", description=text, formatter_class=form)
-    add = parser.add_argument
+    add, count = parser.add_argument, whole("a whole number from 1 to 10000", low=1, high=10_000)
+    angle = number("degrees from -90 to 90", low=-90, high=90)
     add("meshes", metavar="MODELNET_DIR", type=Path, help="folder of CLASS/{train,test}/ITEM.off")
     add("-o", "--output", metavar="VIEWS_DIR", type=Path, required=True, help="folder of the pictures")
-    add("--views", metavar="N", type=_whole, default=12, help="cameras, 360/N degrees apart (default: 12)")
-    add("--size", metavar="PIXELS", type=_whole, default=224, help="side of a picture (default: 224)")
-    add("--elevation", metavar="DEGREES", type=_angle, default=30.0, help="above the horizon (default: 30)")
-    add("--samples", metavar="N", type=_whole, default=2, help="N x N rays a pixel (default: 2)")
+    add("--views", metavar="N", type=count, default=12, help="cameras, 360/N degrees apart (default: 12)")
+    add("--size", metavar="PIXELS", type=count, default=224, help="side of a picture (default: 224)")
+    add("--elevation", metavar="DEGREES", type=angle, default=30.0, help="above the horizon (default: 30)")
+    add("--samples", metavar="N", type=count, default=2, help="N x N rays a pixel (default: 2)")
     add("--up", choices=("x", "y", "z"), default="z", help="up axis of the meshes (default: z, as in ModelNet)")
     add("--flat", action="store_true", help="name pictures ITEM.obj.shaded_v001.png, as MVCNN does")
-    add("--workers", metavar="N", type=_whole, default=len(os.sched_getaffinity(0)), help="processes (default: all)")
+    add("--workers", metavar="N", type=count, default=len(os.sched_getaffinity(0)), help="processes (default: all)")
     return parser
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 10000, got '{text}'")
-    return int(text)
-
-
-def _angle(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not -90 <= value <= 90:
-        raise argparse.ArgumentTypeError(f"expected degrees from -90 to 90, got '{text}'")
-    return value
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flexray.core.checks import listed
 from flexray.core.errors import ConfigError, DataError
 from flexray.data.base import Array, Fitted, IdArray, Split
 from flexray.tasks import LabelArray, Loss, Task
@@ -64,11 +65,6 @@ def align(row_of: Mapping[str, int], wanted: Iterable[str], where: str, other: s
     if faults:
         raise DataError(f"{where} {' and '.join(faults)}")
     return np.array([row_of[sample] for sample in asked])
-
-
-def listed(names: Sequence[str], most: int) -> str:
-    """Return the first names for a message, and dots for the others."""
-    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
 
 
 def class_numbers(texts: Sequence[Any], where: str, known: Sequence[str] = ()) -> tuple[IdArray, tuple[str, ...]]:

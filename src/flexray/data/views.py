@@ -49,8 +49,8 @@ class Views(PictureData):
         self._numbers: tuple[int, ...] = ()
 
     def _all_parties(self) -> tuple[str, ...]:
-        if self.path:  # listing it sets the numbers
-            self._listed()
+        if self.path:
+            _ = self._listed  # which sets the numbers
         return tuple(f"view_{number:02d}" for number in self._numbers or range(1, self.views + 1))
 
     def _part(self, place: int) -> tuple[int, int, int, int]:

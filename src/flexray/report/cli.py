@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from flexray.core.commands import Parser, guarded
-from flexray.core.errors import DataError
+from flexray.core.commands import Parser, command
+from flexray.core.files import failing
 from flexray.report import tables
 from flexray.report.contents import Wanted, make_report
 from flexray.report.page import make_page
@@ -32,12 +32,9 @@ OUT then holds report.html (open it in a browser; it needs no network), table.md
 figures {target,train_loss}_by_{time,rounds,bytes}."""
 
 
+@command()
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
-    return guarded(lambda: _main(arguments))
-
-
-def _main(arguments: Sequence[str]) -> int:
     options = build_parser().parse_args(arguments)
     wanted = Wanted(options.target, options.by, options.over, options.formats, options.axes, options.paper)
     for line in write_report(options.runs, options.output, wanted):
@@ -60,15 +57,11 @@ def write_report(paths: Sequence[Path], folder: Path, wanted: Wanted) -> Iterato
         "runs.csv": tables.runs_csv(report.runs, tables.ordered_columns(report.results)),
         "report.html": make_page(report, table),
     }
-    try:
+    with failing(f"--output: {folder}: cannot be made"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"--output: {folder}: cannot be made: {error.strerror}") from error
     for name, text in texts.items():
-        try:
+        with failing(f"--output: {folder / name}: cannot be written"):
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise DataError(f"--output: {folder / name}: cannot be written: {error.strerror}") from error
     for _ in draw_all(report.results, folder, wanted.axes, wanted.formats):
         pass
     yield texts["table.md"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -15,7 +14,7 @@ import numpy as np
 from flexray.core import runfolder
 from flexray.core.costs import TITLES
 from flexray.core.errors import DataError, RunFolderError
-from flexray.core.runfolder import flatten, natural, read_json, read_table, read_yaml
+from flexray.core.runfolder import flatten, inner, natural, parse_list, read_json, read_table, read_yaml
 from flexray.report.runs import COMPLETED, DAMAGED, ENDS, UNFINISHED, Evaluations, FloatArray, Run, Series
 
 MARKS = (runfolder.SUMMARY_FILE, runfolder.ROUNDS_FILE, runfolder.CONFIG_YAML)
@@ -112,15 +111,11 @@ def _read_rows(run: Run, status: str) -> Run:
 
 def _chosen(folder: Path) -> dict[str, Any]:
     """Return the choices and typed keys in Hydra's file."""
-    path = folder / runfolder.HYDRA_YAML
-    if not path.exists():
+    if not (folder / runfolder.HYDRA_YAML).exists():
         return {}
-    node = read_yaml(path).get("hydra")
-    node = node if isinstance(node, dict) else {}
-    runtime, overrides = node.get("runtime"), node.get("overrides")
-    choices = runtime.get("choices") if isinstance(runtime, dict) else None
-    task = overrides.get("task") if isinstance(overrides, dict) else None
-    return chosen_and_typed(choices if isinstance(choices, dict) else {}, task if isinstance(task, list) else [])
+    notes = read_yaml(folder / runfolder.HYDRA_YAML)
+    task = inner(notes, "hydra", "overrides").get("task")
+    return chosen_and_typed(inner(notes, "hydra", "runtime", "choices"), task if isinstance(task, list) else [])
 
 
 def chosen_and_typed(choices: Mapping[Any, Any], task: Iterable[Any]) -> dict[str, Any]:
@@ -211,11 +206,8 @@ def _lists(file: str, table: dict[str, list[str]], column: str, known: dict[str,
 
 
 def _list(where: str, text: str) -> list[float]:
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
+    values = parse_list(text)
+    if values is None or not all(type(v) in (int, float) for v in values):
         raise RunFolderError(f"{where}: expected a JSON list of numbers, got {text[:60]!r}")
     return values
 

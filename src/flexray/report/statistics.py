@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from flexray.core.checks import few
 from flexray.core.costs import TITLES
 from flexray.core.scores import lower_is_better
 from flexray.report.grouping import Group
@@ -172,8 +173,7 @@ def reading(gaps: Sequence[float], unit: str) -> str:
 
 
 def _named(runs: Sequence[Run]) -> str:
-    names = [run.name for run in runs]
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return few([run.name for run in runs], 4)
 
 
 def number(value: float) -> str:

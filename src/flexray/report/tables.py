@@ -97,12 +97,10 @@ def figures_of(result: Result, targets: bool, costs: Sequence[str] = ()) -> list
 
 def ordered_columns(results: Sequence[Result]) -> list[str]:
     """Return the columns that name a group: those of its setting, then those of its method."""
-    columns = [c for c in results[0].group.values if c != "target" or _varies(results, c)]
+    columns = list(results[0].group.values)
+    if len({r.group.values.get("target") for r in results}) < 2:
+        columns = [column for column in columns if column != "target"]
     return sorted(columns, key=lambda column: not is_setting(column))
-
-
-def _varies(results: Sequence[Result], column: str) -> bool:
-    return len({r.group.values[column] for r in results}) > 1
 
 
 def goal(run: Run) -> str:

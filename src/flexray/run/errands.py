@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
-
-from hydra.core.utils import run_job, setup_globals
-from hydra.types import HydraContext
-from omegaconf import DictConfig, open_dict
+from typing import Generic, TypeAlias, TypeVar
 
 from flexray.core.errors import FlexrayError
 from flexray.core.runfolder import HYDRA_YAML, LOG_FILE
@@ -24,55 +20,13 @@ from flexray.run.interrupts import Interrupts
 from flexray.run.save.parcel import Parcel, pack, renamed, unpack
 from flexray.run.save.scratch import scratch_folder
 
-if TYPE_CHECKING:
-    from flexray.run.session import Session
-
 Said: TypeAlias = list[tuple[int, str]]
 """Levels and texts of remarks."""
-T = TypeVar("T")
 R = TypeVar("R")
 TEXTS = (HYDRA_YAML, LOG_FILE)
 """Files of a run folder that name it."""
 
 log = logging.getLogger("flexray")
-
-
-@dataclass(frozen=True)
-class Errand:
-    """A job on its way out.
-
-    Args:
-        session: The command's jobs; the copy runs this one.
-        config: The composed configuration, Hydra's part included.
-        callbacks: Hydra's.
-        sweep: The sweep's folder at home.
-        name: The run folder's name in it.
-        parcel: What the run folder holds at home.
-    """
-
-    session: Session
-    config: DictConfig
-    callbacks: Any
-    sweep: Path
-    name: str
-    parcel: Parcel
-
-
-@dataclass(frozen=True)
-class Report:
-    """A job on its way home.
-
-    Args:
-        exit_status: As of a command.
-        summary: What came out; None if it failed.
-        said: Levels and texts of warnings and errors.
-        parcel: What its run folder holds.
-    """
-
-    exit_status: int
-    summary: dict[str, Any] | None
-    said: Said
-    parcel: Parcel
 
 
 @dataclass(frozen=True)
@@ -104,41 +58,69 @@ class Away:
         return [(level, text.replace(str(self.here), str(self.sweep))) for level, text in said if level >= least]
 
 
-@contextmanager
-def away(parcel: Parcel, sweep: Path, name: str) -> Iterator[Away]:
-    """Lay out a run folder in a temporary place, for the block."""
-    with scratch_folder() as home:
-        place = Away(home / "sweep", sweep, name)
-        unpack(parcel, place.folder)
-        yield place
+@dataclass(frozen=True)
+class Errand(Generic[R]):
+    """A job on its way out.
+
+    Args:
+        work: Runs it where it has come to; returns what came out, and whether it was interrupted after a round.
+        sweep: The sweep's folder at home.
+        name: The run folder's name in it.
+        parcel: What the run folder holds at home.
+    """
+
+    work: Callable[[Away], tuple[R, bool]]
+    sweep: Path
+    name: str
+    parcel: Parcel
 
 
-def run_errand(errand: Errand) -> Report:
+@dataclass(frozen=True)
+class Report(Generic[R]):
+    """A job on its way home.
+
+    Args:
+        result: What came out.
+        interrupted: Whether it ended before its end.
+        said: Levels and texts of warnings and errors.
+        parcel: What its run folder holds.
+    """
+
+    result: R
+    interrupted: bool
+    said: Said
+    parcel: Parcel
+
+
+def run_errand(errand: Errand[R]) -> Report[R]:
     """Run a job in a temporary folder of this machine.
 
     Raises:
         KeyboardInterrupt: It was interrupted before its first round.
     """
-    setup_globals()
-    config, session = errand.config, errand.session
-    with away(errand.parcel, errand.sweep, errand.name) as place, collected() as said:
-        with open_dict(config):
-            config.hydra.sweep.dir, config.hydra.sweep.subdir = str(place.here), errand.name
-        mailbox = session.move_to(place.here.with_name("letters"))
-        context = HydraContext(cast(Any, None), errand.callbacks)
-        with suppress(KeyboardInterrupt):
-            run_job(session.run_job, config, "hydra.sweep.dir", "hydra.sweep.subdir", context)
-        letters = mailbox.take()
-        if session.interrupted and not any(summary for _, summary in letters):
-            raise KeyboardInterrupt
-        ((exit_status, summary),) = letters
-        return Report(exit_status, summary, place.at_home(said, session.interrupted), place.packed())
+    with scratch_folder() as home, collected() as said:
+        place = Away(home / "sweep", errand.sweep, errand.name)
+        unpack(errand.parcel, place.folder)
+        result, interrupted = errand.work(place)
+        return Report(result, interrupted, place.at_home(said, interrupted), place.packed())
+
+
+def bring_home(found: Report[R] | FlexrayError, errand: Errand[R]) -> Report[R]:
+    """Unpack what a job left into its run folder, or raise why there is nothing.
+
+    Raises:
+        flexray.core.errors.FlexrayError: It was lost, or what it left cannot be written.
+    """
+    if isinstance(found, FlexrayError):
+        raise found
+    unpack(found.parcel, errand.sweep / errand.name, errand.parcel)
+    return found
 
 
 def run_away(
-    pool: Pool, work: Callable[[T], R], items: Mapping[int, T]
-) -> Generator[tuple[int, R | FlexrayError], None, None]:
-    """Yield number and result of jobs that run side by side, see :class:`flexray.engine.hosts.jobs.Jobs`.
+    pool: Pool, errands: Mapping[int, Errand[R]]
+) -> Generator[tuple[int, Report[R] | FlexrayError], None, None]:
+    """Yield number and report of jobs that run side by side, see :class:`flexray.engine.hosts.jobs.Jobs`.
 
     It is to be closed, which ends what runs.
 
@@ -147,10 +129,10 @@ def run_away(
         KeyboardInterrupt: A signal came. Jobs that were running have ended after their round and have been yielded,
             but not after a second signal.
     """
-    if not items:
+    if not errands:
         return
     with Interrupts() as interrupts, pool:
-        jobs = Jobs(pool, work, items)
+        jobs = Jobs(pool, run_errand, errands)
         interrupts.arm(jobs.stop)
         yield from jobs.run()
     if interrupts.seen:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flexray.config.trust import check_overrides
 from flexray.config.typed import choices_of, key_of, quoted
+from flexray.core.checks import listed
 from flexray.core.errors import ConfigError
 from flexray.core.neutral import is_under
 from flexray.run.resume import recorded_overrides
@@ -25,7 +26,7 @@ STOPPED = ("interrupted", "failed")
 Config = Mapping[str, Any]
 TYPED_AGAIN = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
 
-WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl", "laser", "fedonce")
+WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl", "laser", "fedonce", "less", "tdcd")
 
 MOST_LISTED = 12
 """Parties of which the start shows the columns that were dealt to them; ``summary.json`` has all."""
@@ -35,12 +36,12 @@ log = logging.getLogger("flexray")
 
 def introduce(job: Job) -> None:
     """Warn of data and speeds that are made up; unless without progress, name algorithm, data and parties."""
-    from flexray.traces.speeds import Samples, TraceSpeeds
+    from flexray.traces.speeds import followed
 
     x = job.experiment
     outline = x.shared.outline
-    traced = [(x.speeds, "machines"), (x.network.scale if x.network else None, "links")]
-    traces = [(trace, what) for trace, what in traced if isinstance(trace, TraceSpeeds | Samples)]
+    traced = [(followed(x.speeds), "machines"), (followed(x.network and x.network.scale), "links")]
+    traces = [(trace, what) for trace, what in traced if trace is not None]
     if outline.source == "synthetic":
         log.warning("the data is SYNTHETIC: no figure of this run says anything about real data")
     for trace, _ in traces:
@@ -49,17 +50,13 @@ def introduce(job: Job) -> None:
     if job.progress:
         many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
         what = f"{job.algo} on {job.dataset} ({outline.source})"
-        log.info("%s: %s %s; cluster=%s", what, many, _first(6, outline.parties), job.cluster.kind)
+        log.info("%s: %s %s; cluster=%s", what, many, listed(outline.parties, 6), job.cluster.kind)
         for name, columns in [*outline.columns.items()][:MOST_LISTED]:
-            log.info("columns of %s: %s", name, _first(12, columns))
+            log.info("columns of %s: %s", name, listed(columns, 12))
         for trace, things in traces:
             if trace.machines:
                 runs_as = [f"{name} as {machine}" for name, machine in trace.machines.items()]
-                log.info("%s of %s: %s", things, trace.source, _first(8, runs_as))
-
-
-def _first(count: int, names: Sequence[str]) -> str:
-    return ", ".join(names[:count]) + (", ..." if len(names) > count else "")
+                log.info("%s of %s: %s", things, trace.source, listed(runs_as, 8))
 
 
 def how_to_go_on(folder: Path) -> str:
@@ -150,8 +147,8 @@ def outside_theory(job: Job) -> Iterator[str]:
         if not spec.optimizer.in_theory:
             names.setdefault(str(spec.optimizer), []).append(spec.name)
     for optimizer, owners in names.items():
-        few = _first(6, owners)
-        yield f"optimizer: {optimizer} is outside of the theory (in_theory=False), so w_bar counts as 1 for {few}"
+        whom = listed(owners, 6)
+        yield f"optimizer: {optimizer} is outside of the theory (in_theory=False), so w_bar counts as 1 for {whom}"
 
 
 def _fixed_rates(config: Config, algo: str) -> str | None:
@@ -172,10 +169,6 @@ def _timeout(config: Config, algo: str) -> str | None:
     misses = config["absence"]["probability"] or config["absence"]["above"] is not None
     reads = config["rates"] == "static" or (algo != "vafl" and misses)  # a round without anybody lasts that long
     return f"algo={algo}" if algo in WITHOUT_TIMEOUT and not reads else None
-
-
-def _price(config: Config, algo: str) -> str | None:
-    return "costs.price_per_hour=null" if config["costs"]["price_per_hour"] is None else None
 
 
 def _factor(config: Config, algo: str) -> str | None:
@@ -209,10 +202,6 @@ def _kind(group: str, *kinds: str) -> Callable[[Config, str], str | None]:
     return lambda config, algo: f"{group}={config[group]['kind']}" if config[group]["kind"] in kinds else None
 
 
-def _is_inline(config: Config) -> bool:
-    return bool(config["cluster"]["kind"] == "inline")
-
-
 RULES = (
     Rule(
         (
@@ -221,7 +210,10 @@ RULES = (
         ),
         lambda config, algo: None if config["learn"] else "learn=false",
     ),
-    Rule(("cluster",), lambda config, algo: None if config["learn"] or _is_inline(config) else "learn=false"),
+    Rule(
+        ("cluster",),
+        lambda config, algo: None if config["learn"] or config["cluster"]["kind"] == "inline" else "learn=false",
+    ),
     Rule(("lr",), _fixed_rates, "adaptive.A"),
     Rule(("rates",), lambda config, algo: "algo=adaptive" if algo == "adaptive" else None),
     Rule(("adaptive.A",), _base_rates, "algo=adaptive or rates=static"),
@@ -230,7 +222,11 @@ RULES = (
     Rule(("lr_decay.factor",), _factor),
     Rule(("dataset.alpha",), _cut("importance"), "dataset.cut=importance"),
     Rule(("dataset.beta",), _cut("correlation"), "dataset.cut=correlation"),
-    Rule(("costs.seconds_per_unit",), _price, "costs.price_per_hour"),
+    Rule(
+        ("costs.seconds_per_unit",),
+        lambda config, algo: "costs.price_per_hour=null" if config["costs"]["price_per_hour"] is None else None,
+        "costs.price_per_hour",
+    ),
     Rule(("network.error_feedback",), _lossless, "network.top_k or network.bits"),
     Rule(
         ("speeds.path", "speeds.machines", "speeds.advance", "speeds.sample_units", "speeds.at_end"),

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
@@ -21,13 +22,16 @@ from flexray.core.checks import not_negative, positive
 from flexray.core.errors import ConfigError, FlexrayError, RunFolderError
 from flexray.core.runfolder import check_files
 from flexray.run import hints
-from flexray.run.errands import Errand, Report, run_away, run_errand
+from flexray.run.errands import Away, Errand, Report, bring_home, run_away
 from flexray.run.places import open_pool
 from flexray.run.resume import AUTO, completed_summary, settled
-from flexray.run.save.parcel import pack, unpack
+from flexray.run.save.parcel import pack
 
 if TYPE_CHECKING:
     from flexray.run.session import Session
+
+Outcome: TypeAlias = tuple[int, dict[str, Any] | None]
+"""Exit status of a job, as of a command, and its summary; None if it failed."""
 
 log = logging.getLogger("flexray")
 
@@ -80,10 +84,30 @@ class SweepJob:
         if logger.kind == "mlflow" and logger.uri is None:
             raise ConfigError("logger.uri: jobs run on other machines; expected the address of a server for mlflow")
 
-    def errand(self, session: Session, callbacks: Any) -> Errand:
+    def errand(self, session: Session, callbacks: Any) -> Errand[Outcome]:
         """Return the job with what its run folder holds."""
         check_files(self.folder)
-        return Errand(session, self.config, callbacks, self.sweep, self.name, pack(self.folder))
+        return Errand(partial(run_there, session, self.config, callbacks), self.sweep, self.name, pack(self.folder))
+
+
+def run_there(session: Session, config: DictConfig, callbacks: Any, place: Away) -> tuple[Outcome, bool]:
+    """Run a job where it has come to; ``session`` is this machine's copy of the command's jobs.
+
+    Raises:
+        KeyboardInterrupt: It was interrupted before its first round.
+    """
+    setup_globals()
+    with open_dict(config):
+        config.hydra.sweep.dir, config.hydra.sweep.subdir = str(place.here), place.name
+    mailbox = session.move_to(place.here.with_name("letters"))
+    with suppress(KeyboardInterrupt):
+        context = HydraContext(cast(Any, None), callbacks)
+        run_job(session.run_job, config, "hydra.sweep.dir", "hydra.sweep.subdir", context)
+    letters = mailbox.take()
+    if session.interrupted and not any(summary for _, summary in letters):
+        raise KeyboardInterrupt
+    (outcome,) = letters
+    return outcome, session.interrupted
 
 
 class SweepOnRay:
@@ -148,24 +172,23 @@ class SweepOnRay:
         gpus = not_negative("hydra.launcher.num_gpus", self._gpus)
         errands = {number: job.errand(self._session, self._context.callbacks) for number, job in jobs.items()}
         pool = open_pool("hydra.launcher.address", self._address, cpus, gpus)
-        with closing(run_away(pool, run_errand, errands)) as ended:
-            for number, result in ended:
-                self._bring_home(jobs[number], errands[number], result)
+        with closing(run_away(pool, errands)) as ended:
+            for number, found in ended:
+                self._bring_home(jobs[number], errands[number], found)
 
-    def _bring_home(self, job: SweepJob, errand: Errand, result: Report | FlexrayError) -> None:
+    def _bring_home(self, job: SweepJob, errand: Errand[Outcome], found: Report[Outcome] | FlexrayError) -> None:
         try:
-            if isinstance(result, FlexrayError):
-                raise result
-            unpack(result.parcel, job.folder, errand.parcel)
+            report = bring_home(found, errand)
         except FlexrayError as error:
             log.error("flexray: %s%s", job.label, one_line(str(error)))
             self._session.receive(job.number, error.exit_status, None)
             return
-        for level, text in result.said:
+        for level, text in report.said:
             if level >= logging.ERROR:
                 log.log(level, "%s", text)
             else:
                 log.log(level, "%s%s", job.label, text.removeprefix(job.label))
-        if result.summary is not None:
-            hints.say_job_ended(result.summary, job.folder, job.label)
-        self._session.receive(job.number, result.exit_status, result.summary)
+        exit_status, summary = report.result
+        if summary is not None:
+            hints.say_job_ended(summary, job.folder, job.label)
+        self._session.receive(job.number, exit_status, summary)

@@ -32,7 +32,7 @@ from flexray.config.typed import key_of, quoted, swept_keys, typed_value
 from flexray.core import runfolder
 from flexray.core.errors import ConfigError, RunFolderError
 from flexray.core.neutral import HARMLESS, is_under
-from flexray.core.runfolder import check_files, natural, own_folder, read_json, read_text, read_yaml
+from flexray.core.runfolder import check_files, inner, leaves, natural, own_folder, read_json, read_text, read_yaml
 from flexray.run.save.storage import replace_text
 
 FREE = (
@@ -111,7 +111,7 @@ def _still_holds(key: str, typed: Collection[str]) -> bool:
 
 def begun_in(folder: Path) -> Path:
     """Return the folder in which a run was begun, where its relative paths start."""
-    found = _runtime(folder).get("cwd")
+    found = inner(read_yaml(folder / runfolder.HYDRA_YAML), "hydra", "runtime").get("cwd")
     if not isinstance(found, str) or "\0" in found or any(len(part) > 255 for part in Path(found).parts):
         raise RunFolderError(
             f"{folder / runfolder.HYDRA_YAML}: hydra.runtime.cwd: expected a folder, got {str(found)[:60]!r}"
@@ -121,16 +121,7 @@ def begun_in(folder: Path) -> Path:
 
 def recorded_choices(folder: Path) -> dict[str, Any]:
     """Return the choice of every group with which a run was begun."""
-    found = _runtime(folder).get("choices")
-    return found if isinstance(found, dict) else {}
-
-
-def _runtime(folder: Path) -> dict[str, Any]:
-    node = read_yaml(folder / runfolder.HYDRA_YAML)
-    for name in ("hydra", "runtime"):
-        node = node.get(name)
-        node = node if isinstance(node, dict) else {}
-    return dict(node)
+    return inner(read_yaml(folder / runfolder.HYDRA_YAML), "hydra", "runtime", "choices")
 
 
 def recorded_overrides(folder: Path) -> list[str]:
@@ -170,15 +161,6 @@ def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any], free: Collec
     old, new = ({**SINCE, **dict(leaves(config))} for config in (before, now))
     differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return [key for key in differing if not is_under(key, free)]
-
-
-def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield a configuration's values with their dotted keys."""
-    if isinstance(node, Mapping) and node:
-        for name, value in node.items():
-            yield from leaves(value, f"{key}.{name}" if key else str(name))
-    else:
-        yield key, node
 
 
 def record(folder: Path, config: DictConfig, overrides: Sequence[str], begins: bool = True) -> None:

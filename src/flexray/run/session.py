@@ -17,10 +17,11 @@ from flexray.config.explain import explain, one_line, place_of
 from flexray.config.schema import register
 from flexray.config.typed import swept_keys
 from flexray.core.errors import FlexrayError, ParticipantError, UserError
+from flexray.core.runfolder import leaves
 from flexray.run import hints
 from flexray.run.mailbox import Mailbox
 from flexray.run.places import Places
-from flexray.run.resume import Resume, leaves, register_job_folder
+from flexray.run.resume import Resume, register_job_folder
 from flexray.run.single import Asked, SingleRun
 
 if TYPE_CHECKING:

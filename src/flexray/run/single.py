@@ -20,7 +20,14 @@ from flexray.config.schema import settle
 from flexray.config.typed import key_of
 from flexray.core.collector import MANY, rarer_collections
 from flexray.core.errors import UserError
-from flexray.core.runfolder import CHECKPOINT_FOLDER, CONFIGURATION_FILE, HYDRA_FOLDER, check_files
+from flexray.core.runfolder import (
+    CHECKPOINT_FOLDER,
+    CONFIGURATION_FILE,
+    HYDRA_FOLDER,
+    SUMMARY_FILE,
+    TENSORBOARD_FOLDER,
+    check_files,
+)
 from flexray.run import hints
 from flexray.run.places import Places
 from flexray.run.resume import AUTO, completed_summary, record
@@ -149,10 +156,10 @@ class SingleRun:
     def _observers(self, job: Job, goes_on: bool, sums: Sequence[SumObserver]) -> list[Observer]:
         """Return the observers of a run that begins, or goes on, now."""
         from flexray.run.watch.chosen import chosen_trackers, usual_observers
-        from flexray.run.watch.folder import discard, event_files
+        from flexray.run.watch.folder import discard
 
         asked, folder = self.asked, self.asked.folder
-        events = event_files(folder)
+        events = sorted((folder / TENSORBOARD_FOLDER).glob("events.out.tfevents.*"))  # of an earlier run
         trackers = chosen_trackers(asked.config, job, folder, asked.cwd)  # first: may be refused
         (folder / CONFIGURATION_FILE).unlink(missing_ok=True)  # from now on the summary is not that of the run
         asked.record(begins=not self.resumes)
@@ -186,7 +193,6 @@ class SingleRun:
 
 def _write(summary: dict[str, Any], folder: Path, config: Mapping[str, Any]) -> None:
     """Write the summary and the configuration that it belongs to."""
-    from flexray.run.watch.summary import write_summary
-
-    write_summary(folder, summary)
+    text = json.dumps(summary, indent=2, allow_nan=False)
+    (folder / SUMMARY_FILE).write_text(f"{text}\n", encoding="utf-8")
     (folder / CONFIGURATION_FILE).write_text(json.dumps(config), encoding="utf-8")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 from pathlib import Path
 
+from flexray.core.commands import number, whole
 from flexray.traces.formats import formats
 
 ABOUT = """\
@@ -25,6 +25,9 @@ examples:
 """
 
 Raw = argparse.RawDescriptionHelpFormatter
+NUMBER, POSITIVE = number(), number("a positive number", above=0)
+FRACTION = number("a fraction from 0 to 1", low=0, high=1)
+WHOLE, SEED = whole("a whole number of at least 1", low=1), whole("a whole number, 0 or more", low=0)
 
 
 def build_parser(kind: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -53,15 +56,15 @@ def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add("--machine-events", metavar="FILE", type=Path, help="google2011, google2019: the machines' capacities")
     add("--unit", choices=("fraction", "percent"),
         help="what values are in; never guessed (default: fraction, or as the format is defined)")  # fmt: skip
-    add("--step", metavar="SECONDS", type=_whole, help="length of a window (default: 300; wide, long: as in the file)")
+    add("--step", metavar="SECONDS", type=WHOLE, help="length of a window (default: 300; wide, long: as in the file)")
     _add_repairs(parser.add_argument_group("repairs (all are counted, printed and kept in the trace file)"))
     add = parser.add_argument_group("more").add_argument
-    add("--max-machines", metavar="N", type=_whole, default=15_000,
+    add("--max-machines", metavar="N", type=WHOLE, default=15_000,
         help="leave out machines beyond the first N that appear, which bounds memory (default: 15000)")  # fmt: skip
     add("--keep-in-alloc", action="store_true",
         help="google2019: also count tasks inside allocs, although the alloc's own row has their usage")  # fmt: skip
     add("--source", metavar="TEXT", default="", help="where the data comes from (default: format and file names)")
-    add("--workers", metavar="N", type=_whole, default=os.cpu_count() or 1,
+    add("--workers", metavar="N", type=WHOLE, default=os.cpu_count() or 1,
         help="files read at once (default: as many as there are cores)")  # fmt: skip
 
 
@@ -74,9 +77,9 @@ def _add_repairs(group: argparse._ArgumentGroup) -> None:
         " (default: clip where the format fixes the unit, else refuse)")  # fmt: skip
     add("--idle", choices=("zero", "gap"), default="zero",
         help="Google formats: windows in which no task ran on a machine that was there (default: zero)")  # fmt: skip
-    add("--min-coverage", metavar="FRACTION", type=_fraction, default=0.0,
+    add("--min-coverage", metavar="FRACTION", type=FRACTION, default=0.0,
         help="leave out machines with usable values in less than this part of the windows (default: 0)")  # fmt: skip
-    add("--min-machines", metavar="N", type=_whole, default=1,
+    add("--min-machines", metavar="N", type=WHOLE, default=1,
         help="fail if fewer machines are left, say parties plus one for the server (default: 1)")  # fmt: skip
     add("--strict", action="store_true", help="repair nothing: fail at any fault, naming the first")
 
@@ -98,9 +101,9 @@ def _add_plot(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     add("trace", metavar="TRACE", help="a trace file, or the bare name of one that comes with flexray")
     add("-o", "--output", metavar="FILE", type=Path, required=True, help="a .png or .svg file")
     add("--machines", metavar="A,B,...", type=_names, help="which machines (default: draw some)")
-    add("--draw", metavar="N", type=_whole, default=4, help="how many machines to draw by lot (default: 4)")
-    add("--seed", metavar="N", type=_seed, default=0, help="of the lot (default: 0)")
-    add("--days", metavar="D", type=_positive, help="only the first D days")
+    add("--draw", metavar="N", type=WHOLE, default=4, help="how many machines to draw by lot (default: 4)")
+    add("--seed", metavar="N", type=SEED, default=0, help="of the lot (default: 0)")
+    add("--days", metavar="D", type=POSITIVE, help="only the first D days")
 
 
 def _add_synthesize(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -111,52 +114,16 @@ def _add_synthesize(commands: argparse._SubParsersAction[argparse.ArgumentParser
     add = parser.add_argument
     add("--like", metavar="TRACE", help="the trace whose figures are met; figures given below take precedence")
     add("-o", "--output", metavar="OUT.parquet", type=Path, required=True, help="the trace to write")
-    add("--machines", metavar="N", type=_whole, default=64, help="how many machines (default: 64)")
-    add("--days", metavar="D", type=_positive, default=7.0, help="how long, at least 2 days (default: 7)")
-    add("--step", metavar="SECONDS", type=_whole, default=300, help="length of a sample (default: 300)")
-    add("--seed", metavar="N", type=_seed, default=0, help="the same seed gives the same trace (default: 0)")
-    add("--mean", metavar="X", type=_number, help="mean utilization")
-    add("--between", metavar="X", type=_number, help="standard deviation of the machines' means")
-    add("--within", metavar="X", type=_number, help="mean of the machines' standard deviations")
-    add("--lag1", metavar="X", type=_number, help="autocorrelation from one sample to the next")
-    add("--daily", metavar="X", type=_number, help="autocorrelation over a day")
+    add("--machines", metavar="N", type=WHOLE, default=64, help="how many machines (default: 64)")
+    add("--days", metavar="D", type=POSITIVE, default=7.0, help="how long, at least 2 days (default: 7)")
+    add("--step", metavar="SECONDS", type=WHOLE, default=300, help="length of a sample (default: 300)")
+    add("--seed", metavar="N", type=SEED, default=0, help="the same seed gives the same trace (default: 0)")
+    add("--mean", metavar="X", type=NUMBER, help="mean utilization")
+    add("--between", metavar="X", type=NUMBER, help="standard deviation of the machines' means")
+    add("--within", metavar="X", type=NUMBER, help="mean of the machines' standard deviations")
+    add("--lag1", metavar="X", type=NUMBER, help="autocorrelation from one sample to the next")
+    add("--daily", metavar="X", type=NUMBER, help="autocorrelation over a day")
 
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"expected a number, got '{text}'")
-    return value
-
-
-def _positive(text: str) -> float:
-    value = _number(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"expected a positive number, got '{text}'")
-    return value
-
-
-def _fraction(text: str) -> float:
-    value = _number(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a fraction from 0 to 1, got '{text}'")
-    return value
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got '{text}'")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more, got '{text}'")
-    return int(text)

@@ -191,6 +191,19 @@ def split_header(chunk: Chunk) -> tuple[list[str], Chunk]:
     return names, Chunk(chunk.path, rest, chunk.line + 1)
 
 
+def with_header(
+    path: Path, progress: Progress, check: Callable[[Path, list[str]], None]
+) -> Iterator[tuple[Chunk, list[str]]]:
+    """Yield the rows of a CSV, chunk by chunk, with the names of its columns, which ``check`` may refuse."""
+    header: list[str] = []
+    for chunk in chunks(path, progress=progress):
+        if chunk.line == 1:
+            header, chunk = split_header(chunk)
+            check(path, header)
+        if chunk.data:
+            yield chunk, header
+
+
 def whole(column: Any, missing: int = -1) -> IntArray:
     """Return a column of whole numbers, ``missing`` where there is none."""
     filled = column.fill_null(missing) if column.null_count else column

@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 from rich.console import Console
 
-from flexray.core.commands import Parser, guarded
+from flexray.core.commands import Parser, command
 from flexray.core.errors import ConfigError, near_match
 from flexray.core.seeds import generator
 from flexray.traces import reports
@@ -24,12 +24,9 @@ from flexray.traces.formats.base import Request
 from flexray.traces.reading import read_trace, trace_info
 
 
+@command()
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
-    return guarded(lambda: _main(arguments))
-
-
-def _main(arguments: Sequence[str]) -> int:
     options = build_parser(_Parser).parse_args(arguments)
     RUN[options.command](options, Console())
     return 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flexray.core.errors import DataError
-from flexray.core.files import check_file, names_in, said
+from flexray.core.files import check_file, failing, names_in
 from flexray.traces.chunks import GZIP
 from flexray.traces.cleaning import Counts, Policy, clean
 from flexray.traces.files import FloatArray
@@ -89,12 +89,9 @@ def expand(paths: Sequence[Path]) -> tuple[Path, ...]:
 
 def _ending(path: Path) -> bytes | None:
     """Return checksum and size of a gzip file's content; None for an empty one or another file."""
-    try:
-        with path.open("rb") as file:
-            if file.read(2) != GZIP or path.stat().st_size < 18:
-                return None
-            file.seek(-8, os.SEEK_END)
-            ending = file.read()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {said(error)}") from error
+    with failing(f"{path}: cannot be read"), path.open("rb") as file:
+        if file.read(2) != GZIP or path.stat().st_size < 18:
+            return None
+        file.seek(-8, os.SEEK_END)
+        ending = file.read()
     return ending if any(ending[4:]) else None

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from flexray.core.errors import DataError
-from flexray.core.files import said
+from flexray.core.files import failing
 from flexray.traces.files import FloatArray, Rows, TraceFile, check_output, plain_floats, reading
 
 METADATA = "flexray."
@@ -163,10 +163,9 @@ class TraceWriter:
         part = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
         notes = {"step_s": str(self._step_s), "source": source, "synthetic": str(synthetic).lower()}
         try:
-            self._write(part, rows, notes, cleaning)
-            part.replace(self._path)
-        except OSError as error:
-            raise DataError(f"{self._path}: cannot be written: {said(error)}") from error
+            with failing(f"{self._path}: cannot be written"):
+                self._write(part, rows, notes, cleaning)
+                part.replace(self._path)
         finally:
             part.unlink(missing_ok=True)
 

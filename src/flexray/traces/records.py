@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from flexray.core.errors import DataError
-from flexray.core.files import check_file, said
+from flexray.core.files import check_file, failing
 from flexray.traces.chunks import Chunk, Progress, chunks, csv_table, one_piece, parsing, split_header
 from flexray.traces.files import BLOCK_BYTES, FloatArray, IntArray
 
@@ -128,18 +128,16 @@ def batches(path: Path, fields: Sequence[Field], progress: Progress | None = Non
         if chunk.line == 1:
             if chunk.data.lstrip()[:1] != b"{":
                 header, chunk = split_header(chunk)
-            _check(path, fields, header or _json_names(chunk.data))
+            members = re.findall(rb'"([A-Za-z0-9_.]+)"\s*:', chunk.data[: 1 << 20])  # nested ones, too
+            _check(path, fields, header or [name.decode() for name in dict.fromkeys(members)])
         if chunk.data:
             yield _csv_batch(chunk, fields, header) if header else _json_batch(chunk, fields)
 
 
 def _starts_with(path: Path, magic: bytes) -> bool:
     check_file(path)
-    try:
-        with path.open("rb") as file:
-            return file.read(len(magic)) == magic
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {said(error)}") from error
+    with failing(f"{path}: cannot be read"), path.open("rb") as file:
+        return file.read(len(magic)) == magic
 
 
 def _check(path: Path, fields: Sequence[Field], names: Sequence[str]) -> None:
@@ -175,11 +173,6 @@ def _in_text(column: Any, field: Field) -> Any:
 
     pattern = rf"""['"]?{re.escape(field.inner)}['"]?\s*[:=]\s*(?P<value>[-+0-9.eE]+)"""
     return compute.struct_field(compute.extract_regex(column, pattern), "value")
-
-
-def _json_names(data: bytes) -> list[str]:
-    """Return the names of all members in the first lines, nested ones too."""
-    return [name.decode() for name in dict.fromkeys(re.findall(rb'"([A-Za-z0-9_.]+)"\s*:', data[: 1 << 20]))]
 
 
 def _has(data: bytes, name: str, quote: bytes = b"") -> bool:

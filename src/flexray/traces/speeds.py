@@ -24,17 +24,18 @@ AtEnd = Literal["wrap", "hold", "error"]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Numbers read from a trace, by round or by time; the arguments are those of :class:`TraceSpeeds`.
+    """Numbers read from a trace, by round or by time.
 
     Args:
         values_kt: One row per participant.
         source: The trace's name, for messages.
-        advance: What a sample lasts: a round, or ``sample_units``.
+        advance: ``round``: one sample per global round (VAFL: per turn of a party), as in the paper. ``time``: the
+            sample that holds at the simulated time.
         sample_units: Units that one sample lasts, for ``time``.
-        at_end: What comes after the last sample.
+        at_end: After the last sample start again (``wrap``), keep it (``hold``) or stop with an ``error``.
         key: Begins the keys of the trace, for messages.
         synthetic: Whether the trace was generated.
-        machines: The machine of each participant.
+        machines: The machine of each participant that follows the trace.
     """
 
     values_kt: npt.NDArray[np.float64]
@@ -70,48 +71,31 @@ class Samples:
 
 @dataclass(frozen=True, eq=False)
 class TraceSpeeds(Speeds):
-    """Utilization read from a trace.
+    """Speeds of which a trace gives the utilizations, in [0, 1]."""
 
-    Args:
-        base: Units per local iteration at zero utilization.
-        cpu_kt: Utilizations in [0, 1], one row per participant.
-        source: The trace's name, for messages.
-        advance: ``round``: one sample per global round (VAFL: per turn of a party), as in the paper. ``time``: the
-            sample that holds at the simulated time.
-        sample_units: Units that one sample lasts, for ``time``.
-        at_end: After the last sample start again (``wrap``), keep it (``hold``) or stop with an ``error``.
-        synthetic: Whether the trace was generated.
-        machines: The machine of each participant without a utilization of its own.
-    """
-
-    base: tuple[float, ...]
-    cpu_kt: npt.NDArray[np.float64]
-    source: str
-    advance: Advance = "round"
-    sample_units: float = 1.0
-    at_end: AtEnd = "wrap"
-    synthetic: bool = False
-    machines: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    @override
-    def base_units(self) -> tuple[float, ...]:
-        return self.base
+    base_units: tuple[float, ...]
+    trace: Samples
 
     @property
     @override
     def least_utilization(self) -> float:
-        return float(self.cpu_kt.min())
+        return float(self.trace.values_kt.min())
 
     @property
     @override
     def peaks(self) -> tuple[float, ...]:
-        return tuple(self.cpu_kt.max(axis=1).tolist())
+        return tuple(self.trace.values_kt.max(axis=1).tolist())
 
     @override
     def capped(self, most: float) -> TraceSpeeds:
-        return replace(self, cpu_kt=np.minimum(self.cpu_kt, most))
+        return TraceSpeeds(self.base_units, replace(self.trace, values_kt=np.minimum(self.trace.values_kt, most)))
 
     @override
     def utilization(self, round_index: int, sim_time: float) -> tuple[float, ...]:
-        return Samples(self.cpu_kt, self.source, self.advance, self.sample_units, self.at_end)(round_index, sim_time)
+        return self.trace(round_index, sim_time)
+
+
+def followed(speeds: object) -> Samples | None:
+    """Return the trace that speeds or bandwidths follow; None if they follow none."""
+    trace = speeds.trace if isinstance(speeds, TraceSpeeds) else speeds
+    return trace if isinstance(trace, Samples) else None

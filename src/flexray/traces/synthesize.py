@@ -17,7 +17,7 @@ import numpy as np
 
 from flexray.core.errors import DataError
 from flexray.core.seeds import generator
-from flexray.traces.figures import DAY_S, Figures, figures
+from flexray.traces.figures import DAY_S, figures
 from flexray.traces.files import FloatArray
 
 FORGET_S = 5 * 3_600.0
@@ -118,11 +118,7 @@ def synthesize(wanted: Wanted, machines: int, length: int, step_s: float, seed: 
 
 def measure(cpu_mt: FloatArray, step_s: float) -> Wanted:
     """Return the five figures of some utilizations; an unknown autocorrelation counts as 0."""
-    return wanted_of(figures(cpu_mt, step_s))
-
-
-def wanted_of(found: Figures) -> Wanted:
-    """Return the five of a trace's figures; an unknown autocorrelation counts as 0."""
+    found = figures(cpu_mt, step_s)
     return Wanted(found.mean, found.between, found.within, found.lag1 or 0.0, found.daily or 0.0)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from flexray.core.errors import DataError
-from flexray.traces.chunks import Chunk, Columns, Progress, chunks, csv_table, floats, split_header
+from flexray.traces.chunks import Chunk, Columns, Progress, chunks, csv_table, floats, with_header
 from flexray.traces.files import TIMES, is_long
 from flexray.traces.samples import SampledFormat, Samples
 
@@ -44,17 +44,14 @@ def long(path: Path, progress: Progress) -> Iterator[Samples]:
     Raises:
         DataError: The header is another, or a row cannot be parsed.
     """
-    header: list[str] = []
-    for chunk in chunks(path, progress=progress):
-        if chunk.line == 1:
-            header, chunk = split_header(chunk)
-            if not is_long(header):
-                raise DataError(f"{path}: expected the header 'machine,time,cpu', got '{','.join(header)[:60]}'")
-        if chunk.data:
-            time = next(name for name in header if name in TIMES)
-            yield _samples(
-                chunk, csv_table(chunk, header, {"machine": "string", time: "float64", "cpu": "float64"}), time
-            )
+    for chunk, header in with_header(path, progress, _check_long):
+        time = next(name for name in header if name in TIMES)
+        yield _samples(chunk, csv_table(chunk, header, {time if k == "time" else k: v for k, v in KINDS.items()}), time)
+
+
+def _check_long(path: Path, header: list[str]) -> None:
+    if not is_long(header):
+        raise DataError(f"{path}: expected the header 'machine,time,cpu', got '{','.join(header)[:60]}'")
 
 
 def _samples(chunk: Chunk, table: Any, time: str) -> Samples:
@@ -75,17 +72,12 @@ def wide(path: Path, progress: Progress) -> Iterator[Samples]:
     Raises:
         DataError: The header is another, names a machine twice, or a row cannot be parsed.
     """
-    header: list[str] = []
-    for chunk in chunks(path, progress=progress):
-        if chunk.line == 1:
-            header, chunk = split_header(chunk)
-            _check_wide(path, header)
-        if chunk.data:
-            table = csv_table(chunk, header, dict.fromkeys(header, "float64"))
-            machines = header[1:]
-            value_n = np.stack([floats(table[name]) for name in machines], axis=1).ravel()
-            row_n, machine_n = np.divmod(np.arange(len(value_n)), len(machines))
-            yield Samples(chunk, machines, machine_n, floats(table[header[0]])[row_n], value_n, row_n, len(machines))
+    for chunk, header in with_header(path, progress, _check_wide):
+        table = csv_table(chunk, header, dict.fromkeys(header, "float64"))
+        machines = header[1:]
+        value_n = np.stack([floats(table[name]) for name in machines], axis=1).ravel()
+        row_n, machine_n = np.divmod(np.arange(len(value_n)), len(machines))
+        yield Samples(chunk, machines, machine_n, floats(table[header[0]])[row_n], value_n, row_n, len(machines))
 
 
 def _check_wide(path: Path, header: list[str]) -> None:

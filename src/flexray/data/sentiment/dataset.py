@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from flexray.core.checks import whole, yes_or_no
+from flexray.core.checks import listed, whole, yes_or_no
 from flexray.core.errors import ConfigError, near_match
 from flexray.data.alignment import Alignment, check_alignment
 from flexray.data.base import SPLITS, Array, ArrayFeatures, Features, FittedDataset, Outline, Presence, Split
 from flexray.data.checks import check_path, check_split, check_task
-from flexray.data.rows import listed, make_task, numbered, scaled
+from flexray.data.rows import make_task, numbered, scaled
 from flexray.data.sentiment.features import StepFeatures, TokenFeatures
 from flexray.data.sentiment.layouts import find_layout
 from flexray.data.sentiment.samples import PARTIES

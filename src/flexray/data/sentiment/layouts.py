@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from flexray.core.checks import few
 from flexray.core.errors import ConfigError, DataError
 from flexray.core.files import names_in
-from flexray.data.folders import few
 from flexray.data.sentiment import arrays, infomax, mmsa
 from flexray.data.sentiment.samples import Splits
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from flexray.core.conforming import conforms
 from flexray.core.errors import DataError
-from flexray.core.files import check_file, open_array
+from flexray.core.files import check_file, failing, open_array
 from flexray.data.base import Array, Fitted, Split
 from flexray.data.rows import fit_scaling
 from flexray.data.sentiment.layouts import Layout
@@ -126,11 +126,9 @@ def _check_split(store: Store, split: Split) -> None:
 def _make(layout: Layout, folder: Path, union: bool) -> None:
     """Write a store beside its place, then move it there: two runs may make the same one at once."""
     splits = layout.read()
-    try:
+    with failing(f"dataset.cache: cannot write to {folder.parent}"):
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix="draft-", dir=folder.parent))
-    except OSError as error:
-        raise DataError(f"dataset.cache: cannot write to {folder.parent}: {error.strerror}") from error
     try:
         report: dict[str, Any] = {key: {} for key in REPORT} | {"layout": layout.name}
         for split, samples in splits.items():

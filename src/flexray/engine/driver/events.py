@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from flexray.algorithms.base import EventAlgorithm, Plan
-from flexray.algorithms.checked import plan_turn
+from flexray.algorithms.checked import driver_units, plan_turn
 from flexray.core.clock import EventQueue, Stopwatch
 from flexray.core.messages import EvalRecord, Order, Report, RoundRecord, Snapshot, Turn
 from flexray.core.network import Network
@@ -41,7 +41,8 @@ class EventDriver(Driver):
         self._algorithm = algorithm
         self._turn = [0] * len(experiment.parties)
         self._watches = [Stopwatch() for _ in experiment.parties]
-        self._serving = Stopwatch()
+        self._handling, self._serving = Stopwatch(), Stopwatch()
+        self._queued = [0.0] * len(experiment.parties)
         self._computed = [0.0] * len(experiment.parties)
         self._idle = set(range(len(experiment.parties)))
         self._waited = [0.0] * len(experiment.parties)
@@ -70,13 +71,12 @@ class EventDriver(Driver):
         while done != limit and not self._stopping:
             self._settle()
             arrival, (party, start, plan, utilization) = self._queue.next
-            served = self._served(arrival, plan)
+            handled = _after(self._handling, arrival, driver_units(self._algorithm))
+            served = _after(self._serving, handled.now, plan.server_units)
             if not self._fits(served.now):
                 break
             self._queue.pop()
-            if plan.server_units:
-                self._serving, plan = served, replace(plan, duration_units=served.now - start)
-                self._watches[party].move_to(served.now)
+            plan = self._answered(party, start, plan, handled, served)
             self._clock.now = served.now
             orders = self._orders(plan, done)
             self._computed[party] += plan.unit_times[party]
@@ -108,20 +108,25 @@ class EventDriver(Driver):
         priority = self._algorithm.priority(party, self._turn[party])
         self._queue.push(arrival, priority, (party, start, plan, utilization))
 
-    def _served(self, arrival: float, plan: Plan) -> Stopwatch:
-        """Return the server's time after a turn: it takes its step once the message is there and it is free."""
-        watch = copy(self._serving)
-        if watch.now < arrival or not plan.server_units:
-            watch.move_to(arrival)
+    def _answered(self, party: int, start: float, plan: Plan, handled: Stopwatch, served: Stopwatch) -> Plan:
+        """Note when the driver and the server are free again after a turn; return its plan with its whole length."""
         if plan.server_units:
-            watch.advance(plan.server_units)
-        return watch
+            self._serving = served
+        if driver_units(self._algorithm):
+            self._handling = handled
+            self._queued[party] = max(0.0, served.now - handled.now - plan.server_units)
+        elif not plan.server_units:
+            return plan
+        self._watches[party].move_to(served.now)
+        return replace(plan, duration_units=served.now - start)
 
     def _state(self) -> dict[str, Any]:
         queue = (self._queue.entries, self._queue.pushed)
         state = {"turn": self._turn, "watches": self._watches, "queue": queue, "serving": self._serving}
         if self._algorithm.max_ahead is not None:
             state["waited"] = self._waited
+        if driver_units(self._algorithm):
+            state["driver"] = (self._handling, self._queued)
         if self._transfers is not None:
             state["transfers"] = self._transfers.save()
         return {**super()._state(), **{key: CODEC.encode(value, {}) for key, value in state.items()}}
@@ -132,6 +137,8 @@ class EventDriver(Driver):
         kinds = {"turn": list[int], "watches": list[Stopwatch], "queue": queue, "serving": Stopwatch}
         if self._algorithm.max_ahead is not None:
             kinds["waited"] = list[float]
+        if driver_units(self._algorithm):
+            kinds["driver"] = tuple[Stopwatch, list[float]]
         if self._transfers is not None:
             kinds["transfers"] = tuple[float, list[SavedTurn]]
         return {**super()._kinds(), **kinds}
@@ -147,6 +154,9 @@ class EventDriver(Driver):
         self._turn, self._watches, self._serving = state["turn"], state["watches"], state["serving"]
         self._queue = EventQueue(*state["queue"])
         self._idle, self._waited = self._idle.difference(begun), state.get("waited", self._waited)
+        self._handling, self._queued = state.get("driver", (self._handling, self._queued))
+        if len(self._queued) != len(self._turn):
+            raise ValueError(f"driver: expected {len(self._turn)} waits, got {len(self._queued)}")
         if self._transfers is not None:
             self._transfers.load(state["transfers"], self._turn)
 
@@ -171,7 +181,7 @@ class EventDriver(Driver):
             watch.move_to(self._clock.now)
         start = watch.now
         now = self._x.turn(party, self._turn[party], start)
-        plan = plan_turn(self._algorithm, party, self._x.names[party], now)
+        plan = plan_turn(self._algorithm, party, self._x.names[party], now, self._queued[party])
         if self._transfers is not None and plan.end_units is None:
             self._transfers.begin(party, self._turn[party], start, plan, now.utilization)
         else:
@@ -207,6 +217,16 @@ class EventDriver(Driver):
         self._watch.reports(record.round, reports)
         up, down = tuple(r.up_bytes for r in reports[:-1]), tuple(r.down_bytes for r in reports[:-1])
         return completed(record, self._labels.loss(reports), up, down, answer.staleness)
+
+
+def _after(busy: Stopwatch, arrival: float, units: float) -> Stopwatch:
+    """Return the time of one that takes turns in order, once it was free for one that arrived and took its time."""
+    watch = copy(busy)
+    if watch.now < arrival or not units:
+        watch.move_to(arrival)
+    if units:
+        watch.advance(units)
+    return watch
 
 
 def _spread(report: Report, server: Report, party: int, count: int) -> tuple[Report, ...]:

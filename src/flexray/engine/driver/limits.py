@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from decimal import ROUND_CEILING, Context
 
 from flexray.algorithms.base import EventAlgorithm
-from flexray.algorithms.checked import plan_dummy, plan_round, plan_turn
+from flexray.algorithms.checked import driver_units, plan_dummy, plan_round, plan_turn
 from flexray.core.clock import Stopwatch
 from flexray.core.errors import ConfigError
 from flexray.engine.driver.experiment import Experiment
@@ -72,13 +72,14 @@ def _first_ends(x: Experiment) -> Iterator[float]:
 def _first_turns(x: Experiment, algorithm: EventAlgorithm) -> Iterator[float]:
     """Yield when the first turn of each party will end; on shared links, that of the first to arrive."""
     moments = [x.turn(party, 0, 0.0) for party in range(len(x.parties))]
+    busy = driver_units(algorithm)
     plans = [plan_turn(algorithm, party, x.names[party], now) for party, now in enumerate(moments)]
     if x.network is None or not x.network.shared or any(plan.end_units is not None for plan in plans):
-        yield from (plan.end(Stopwatch()).now + plan.server_units for plan in plans)
+        yield from (plan.end(Stopwatch()).now + busy + plan.server_units for plan in plans)
         return
     transfers, arrived = Transfers(x.network), list[TurnUnderWay]()
     for party, plan in enumerate(plans):
         transfers.begin(party, 0, 0.0, plan, moments[party].utilization)
     while not arrived:
         arrived = transfers.step()
-    yield from (turn.plan.duration_units + turn.plan.server_units for turn in arrived)
+    yield from (turn.plan.duration_units + busy + turn.plan.server_units for turn in arrived)

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from flexray.algorithms.base import RoundAlgorithm
-from flexray.core.messages import GroupReply, Order, Pace, Record, Report, Snapshot, Started
+from flexray.algorithms.vafl import VAFL
+from flexray.core.messages import GroupReply, Order, Pace, Record, Report, RoundRecord, Snapshot, Started
 from flexray.core.timings import Samples, Timings
 from flexray.engine.driver.experiment import Experiment, WallClock
 from flexray.engine.driver.labels import Labels
 from flexray.engine.driver.rounds import RoundDriver
 from flexray.engine.driver.seam import Placement, Runtime, remote
 from flexray.engine.driver.snapshots import Saves
+from flexray.engine.driver.wall_events import OwnTurn, WallEventDriver
 from flexray.engine.parties.labels import LabelHolder
-from flexray.engine.parties.pace import Timer
+from flexray.engine.parties.pace import Clock, Timer
 from flexray.engine.parties.timed import TimedGroup, TimedServer
 
 REPETITIONS = 8
@@ -32,6 +35,53 @@ LONGEST_S = 0.25
 """Seconds of local iterations in a round, at most."""
 STILL = 1e-12
 """Factor of learning rates."""
+
+
+class CalibratedTurns(WallEventDriver):
+    """Turns of VAFL as a run takes them, of some parties and without evaluations.
+
+    Args:
+        experiment: The run that is to be predicted.
+        runtime: Where the participants live.
+        placement: The host of every participant.
+        algorithm: VAFL, with rates so small that nothing changes.
+        groups: The parties.
+        server: The server, whose table is filled.
+        parties: The parties (0-based) that take turns.
+    """
+
+    def __init__(
+        self, experiment: Experiment, runtime: Runtime, placement: Placement, algorithm: VAFL,
+        groups: Sequence[TimedGroup], server: TimedServer, parties: Sequence[int],
+    ) -> None:  # fmt: skip
+        super().__init__(experiment, runtime, placement, algorithm)
+        self._groups, self._server, self._active = list(groups), server, parties
+        self._labels = Labels(experiment, runtime, placement, server)
+        self._least, self._most_s = 0, 0.0
+        self.computed_s: list[float] = []
+        """What this thread had computed after each turn."""
+
+    def take(self, least: int, most_s: float) -> Iterator[RoundRecord]:
+        """Yield turns until ``most_s`` have passed and ``least`` turns are over, and wait until none is under way."""
+        self._least, self._most_s = least, most_s
+        yield from (record for record in self._steps(None) if isinstance(record, RoundRecord))
+        self._runtime.get([turn.promise for turn in self._running.values()])
+
+    def _fits(self, end_units: float) -> bool:
+        return end_units < self._most_s or sum(self._turn) < self._least
+
+    def _end_turn(self, number: int, end: float, party: int, turn: OwnTurn) -> None:
+        super()._end_turn(number, end, party, turn)
+        self.computed_s.append(Clock().computed())
+
+    def _fill_table(self) -> list[None]:
+        return []
+
+    def _is_eval(self, done: int, end_units: float) -> bool:
+        return False
+
+    def _evaluate(self, done: int) -> None:
+        self._evaluated = done
 
 
 class CalibrationDriver(RoundDriver):
@@ -145,34 +195,39 @@ class CalibrationDriver(RoundDriver):
                         self._found[kind, k].append(timer.now())
 
     def _note_turns(self) -> None:
-        """Let the parties take turns of VAFL, one after another."""
-        x, places = self._x, enumerate(self._placement.groups)
+        """Let the parties take turns of VAFL: one alone after another, then all, as in a run."""
+        x = self._x
         rows = x.shared.outline.sizes["train"]
         widths = self._runtime.get([group.widths() for group in self._groups])
         dtype = np.dtype(x.shared.dtype)
         blank = [GroupReply(tuple(np.zeros((rows, width), dtype) for width in own)) for own in widths]
         self._runtime.get(self._at_server(lambda server: server.fill(*blank)))
-        self._timer = Timer()
-        for g, group in places:
-            for place, k in enumerate(group):
-                self._note_turns_of(self._groups[g], place, k)
+        parties = range(len(x.parties))
+        for k in parties:
+            self._found["turn", k] += self._taken([k], self._budget_s / 5 / len(parties))[0]
+            self._found["answer", 0] += self._runtime.get([self._server.answer_s()])[0][0][WARM_UP:]
+        computed_s = self._taken(parties, self._budget_s / 5)[1]
+        between = self._runtime.get([self._server.answer_s()])[0][1]
+        hosts = self._placement.group_hosts
+        if self._placement.server_host not in hosts:  # else it does other things between
+            self._found["between", 0] += between[WARM_UP * len(parties) :]
+        if len(computed_s) > 1 and len({self._placement.server_host, *hosts}) > 1:  # else it is the driver's as well
+            self._found["driver", 0].append((computed_s[-1] - computed_s[0]) / (len(computed_s) - 1))
 
-    def _note_turns_of(self, group: TimedGroup, place: int, k: int) -> None:
-        frozen, lr = self._algorithm.system.frozen, self._algorithm.system.lr
-        orders = [Order(int(not frozen[j]), lr[j] * STILL) for j in (k, -1)]
-        own = group.first_turn(place)
-        self._runtime.get([own])
-        for turn in range(WARM_UP + 2 * REPETITIONS):
-            seconds, _ = self._runtime.get([self._server.answer_s(0, k, turn, orders[1], own)])[0]
-            timer = Timer()
-            answer = self._server.answer(0, k, turn, orders[1], own)
-            own = group.follow(place, turn, orders[0], answer)
-            self._runtime.get([answer, own])
-            if turn >= WARM_UP:
-                self._found["turn", k].append(timer.now())
-                self._found["answer", 0].append(seconds)
-            if self._interrupted or (turn > WARM_UP and self._timer.now() > self._budget_s / 5):
-                break
+    def _taken(self, parties: Sequence[int], most_s: float) -> tuple[list[float], list[float]]:
+        """Return how long turns took, and what the driver had computed after each, without the first ones."""
+        system = self._algorithm.system
+        still = replace(
+            system, lr=tuple(lr * STILL for lr in system.lr), party_comm_units=(0.0,) * len(self._x.parties)
+        )
+        x, algorithm = replace(self._x, network=None), VAFL(still)  # links are measured apart
+        turns = CalibratedTurns(x, self._runtime, self._placement, algorithm, self._groups, self._server, parties)
+        took_s = []
+        for record in turns.take((WARM_UP + 2) * len(parties), most_s):
+            took_s.append(record.duration)
+            if self._interrupted:
+                turns.stop()
+        return took_s[WARM_UP * len(parties) :], turns.computed_s[WARM_UP * len(parties) :]
 
     def _note_evaluations(self) -> None:
         """Evaluate twice: the first one may read the samples."""
@@ -218,4 +273,6 @@ class CalibrationDriver(RoundDriver):
             round_bytes=self._bytes,
             turn_bytes=tuple(2 * up for up in self._up),
             evaluation=tuple(self._found["evaluation", 0]),
+            between=tuple(self._found["between", 0]),
+            driver=tuple(self._found["driver", 0]),
         )

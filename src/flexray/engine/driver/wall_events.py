@@ -8,7 +8,7 @@ outside of the time that is counted, while nobody computes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from flexray.algorithms.base import EventAlgorithm, Plan
@@ -56,6 +56,7 @@ class WallEventDriver(EventDriver):
         self._running: dict[int, OwnTurn] = {}
         self._due: EventQueue[tuple[int, OwnTurn]] = EventQueue()
         self._over: set[int] = set()
+        self._active: Sequence[int] = range(len(experiment.parties))
 
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         self._evaluate(0)
@@ -63,7 +64,7 @@ class WallEventDriver(EventDriver):
         yield from self._read(0)
         self._runtime.get(filled)
         self._timer = Timer()
-        for party in range(len(self._x.parties)):
+        for party in self._active:
             self._start_turn(party, self._first_turn(party), 0.0, 0)
         done = 0
         while done != limit and not self._stopping:

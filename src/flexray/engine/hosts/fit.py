@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flexray.core.errors import ResourceError
@@ -83,7 +83,7 @@ def check_fit(specs: Sequence[HostSpec], nodes: Sequence[Node], strategy: str) -
     """
     asked = demands(specs, 0.0)
     for spec, demand in zip(specs, asked, strict=True):
-        if not any(_holds(node.total, demand) and matches(node.labels, spec.labels) for node in nodes):
+        if not any(holds(node.total, demand) and matches(node.labels, spec.labels) for node in nodes):
             raise ResourceError(
                 f"cluster: {spec.name} asks for {described(demand, spec.labels)}, but no node has that:"
                 f" {describe_nodes(nodes, demand, spec.labels)}"
@@ -123,7 +123,7 @@ def assign(
     """
     left = [dict(node.free if free else node.total) for node in nodes]
     allowed = [
-        [n for n, node in enumerate(nodes) if matches(node.labels, spec.labels) and _holds(left[n], demand)]
+        [n for n, node in enumerate(nodes) if matches(node.labels, spec.labels) and holds(left[n], demand)]
         for spec, demand in zip(specs, asked, strict=True)
     ]
     order = sorted(range(len(specs)), key=lambda i: (len(allowed[i]), -sum(asked[i].values())))
@@ -131,7 +131,7 @@ def assign(
     placed: dict[int, int] = {}
 
     def choices(i: int) -> list[int]:
-        here = [n for n in allowed[i] if _holds(left[n], asked[i]) and not (strategy == STRICT_SPREAD and used[n])]
+        here = [n for n in allowed[i] if holds(left[n], asked[i]) and not (strategy == STRICT_SPREAD and used[n])]
         return sorted(here, key=lambda n: -used[n] if strategy == "pack" else used[n])[::-1]  # the best last
 
     def put(i: int, n: int, sign: int) -> None:
@@ -156,7 +156,8 @@ def assign(
     raise UndecidedError
 
 
-def _holds(there: Mapping[str, float], demand: Demand) -> bool:
+def holds(there: Mapping[str, float], demand: Demand) -> bool:
+    """Whether there is as much as a demand asks for."""
     return all(there.get(key, 0.0) >= amount - SLACK for key, amount in demand.items())
 
 
@@ -167,7 +168,8 @@ def _take(there: dict[str, float], demand: Demand, sign: int) -> None:
 
 def described(amounts: Mapping[str, float], labels: Mapping[str, str]) -> str:
     """Return ``2 CPU, zone=a``."""
-    return ", ".join(_parts(amounts, labels)) or "nothing"
+    parts = [f"{amount:g} {key}" for key, amount in amounts.items()]
+    return ", ".join([*parts, *(f"{key}={value}" for key, value in labels.items())]) or "nothing"
 
 
 def describe_nodes(nodes: Sequence[Node], resources: Mapping[str, float], labels: Mapping[str, str]) -> str:
@@ -178,8 +180,3 @@ def describe_nodes(nodes: Sequence[Node], resources: Mapping[str, float], labels
         called = {key: node.labels.get(key, "?") for key in labels}
         lines.append(f"{node.name} has {described(has, called)}")
     return "; ".join(lines) + (f"; and {len(nodes) - 8} more" if len(nodes) > 8 else "")
-
-
-def _parts(amounts: Mapping[str, float], labels: Mapping[str, str]) -> Iterator[str]:
-    yield from (f"{amount:g} {key}" for key, amount in amounts.items())
-    yield from (f"{key}={value}" for key, value in labels.items())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,18 +22,23 @@ from flexray.engine.parties.devices import borrowed_flags
 
 
 class InProcess(Runtime):
-    """One host; a call runs at once and its promise is its value."""
+    """Hosts of this process; a call runs at once and its promise is its value.
 
-    def __init__(self) -> None:
-        self._host = Host()
+    Args:
+        carry: Makes of an object what comes to another host; by default hosts share all objects.
+    """
+
+    def __init__(self, carry: Callable[[Any], Any] = lambda thing: thing) -> None:
+        self._hosts = defaultdict[int, Host](Host)
+        self._carry = carry
 
     @override
     def create(self, host: int, kind: type, *args: Any) -> Any:
-        return self._host.create(kind, *args)
+        return self._hosts[host].create(kind, *self._carry(args))
 
     @override
     def call(self, host: int, worker: str, method: str, *args: Any) -> Any:
-        return self._host.call(worker, method, *args)
+        return self._carry(self._hosts[host].call(worker, method, *self._carry(args)))
 
     @override
     def get(self, promises: Sequence[T]) -> list[T]:

@@ -13,6 +13,7 @@ from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from flexray.core.checks import listed
 from flexray.core.errors import FlexrayError, LostProcessError
 
 MOST_LOSSES = 3
@@ -38,7 +39,11 @@ class Pool(Protocol):
         """End them, whatever they do."""
 
     def submit(self, work: Callable[[T], R], item: T) -> Any:
-        """Have ``work(item)`` computed as soon as a process is free; return what stands for its result."""
+        """Have ``work(item)`` computed as soon as a process is free; return what stands for its result.
+
+        Raises:
+            flexray.core.errors.ConfigError: The item, such as an object of the user's, cannot be sent.
+        """
 
     def ready(self, calls: Sequence[Any], timeout_s: float) -> list[Any]:
         """Return those that have ended; wait until one has, or for so many seconds."""
@@ -130,7 +135,7 @@ class Jobs(Generic[T, R]):
         self._losses.update(lost.keys())
         again = [number for number in lost if self._losses[number] <= MOST_LOSSES and not self._stopping.is_set()]
         if again:
-            names = ", ".join(map(str, again[:FEW])) + (", ..." if len(again) > FEW else "")
+            names = listed([str(number) for number in again], FEW)
             many = f"job {names} runs" if len(again) == 1 else f"jobs {names} run"
             log.warning("%s; %s again", lost[again[0]].cause, many)
         for number in again:

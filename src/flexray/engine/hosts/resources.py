@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flexray.core.errors import ConfigError, ResourceError
-from flexray.engine.hosts.fit import Node, check_fit, demands, describe_nodes
+from flexray.engine.hosts.fit import Node, check_fit, demands, describe_nodes, described
 from flexray.engine.hosts.plan import ClusterPlan, HostSpec
 
 MEMORY = ("memory", "object_store_memory")
@@ -134,12 +134,12 @@ def shortage(
     nodes: Sequence[Node] = (),
 ) -> str:
     """Return one line that says what was asked for and what there is."""
-    wanted = ", ".join(f"{amount:g} {key}" for key, amount in asked.items())
     by_node = f" ({describe_nodes(nodes, asked, {})})" if len(nodes) > 1 else ""
-    found = ", ".join(f"{there.get(key, 0.0):g} {key}" for key in asked)
+    found = described({key: there.get(key, 0.0) for key in asked}, {})
     return (
-        f"cluster: the driver, the server and {len(specs) - 2} party hosts ask for {wanted}, but there are {found}"
-        f" {where}{by_node}; lower cluster.cpus_per_party (null shares what there is) or use cluster=packed"
+        f"cluster: the driver, the server and {len(specs) - 2} party hosts ask for {described(asked, {})},"
+        f" but there are {found} {where}{by_node}; lower cluster.cpus_per_party (null shares what there is) or use"
+        " cluster=packed"
     )
 
 

@@ -21,6 +21,10 @@ class Clock:
         synchronize()
         return time.perf_counter()
 
+    def computed(self) -> float:
+        """Return seconds in which this thread computed: no waiting, neither for others nor for a busy core."""
+        return time.thread_time()
+
     def sleep(self, seconds: float) -> None:
         """Let seconds pass."""
         if seconds > 0:

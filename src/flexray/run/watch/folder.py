@@ -14,9 +14,9 @@ import numpy as np
 from typing_extensions import override
 
 from flexray.core.errors import RunFolderError
-from flexray.core.files import check_file
+from flexray.core.files import check_file, failing
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started, State
-from flexray.core.runfolder import EVALS_FILE, MODEL_FOLDER, ROUNDS_FILE, SUMMARY_FILE, TENSORBOARD_FOLDER
+from flexray.core.runfolder import EVALS_FILE, MODEL_FOLDER, ROUNDS_FILE, SUMMARY_FILE
 from flexray.run.watch.base import Observer, ObserverState
 
 ROUND_COLUMNS = (
@@ -25,11 +25,6 @@ ROUND_COLUMNS = (
 )  # fmt: skip
 WAITED, TIMEOUT = "waited", "timeout"
 """Further columns: where parties may wait for slower ones, and where rounds have timeouts of their own."""
-
-
-def event_files(folder: Path) -> list[Path]:
-    """Return the event files that an earlier run in the folder wrote for TensorBoard."""
-    return sorted((folder / TENSORBOARD_FOLDER).glob("events.out.tfevents.*"))
 
 
 def discard(folder: Path, events: Sequence[Path] = ()) -> None:
@@ -46,11 +41,9 @@ def discard(folder: Path, events: Sequence[Path] = ()) -> None:
 
 def open_new(path: Path, goes_on: bool = False) -> TextIO:
     """Open a file of the run folder for writing; a run that goes on finds it as it was."""
-    try:
+    with failing(f"{path}: cannot be written", RunFolderError):
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("r+" if goes_on and path.exists() else "w", newline="", encoding="utf-8")
-    except OSError as error:
-        raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def end_of(file: TextIO) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 import os
@@ -21,12 +20,11 @@ from flexray.config.hosts import described_computes
 from flexray.config.job import Job
 from flexray.core.costs import TITLES
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
-from flexray.core.runfolder import SUMMARY_FILE
 from flexray.data.outlines import samples_by_party
 from flexray.engine.driver.experiment import Experiment
 from flexray.run.watch.base import Observer, ObserverState
 from flexray.run.watch.totals import SumObserver, timeout_rows
-from flexray.traces.speeds import Samples, TraceSpeeds
+from flexray.traces.speeds import followed
 
 PACKAGES = ("flexray", "torch", "numpy", "ray", "hydra-core")
 
@@ -110,7 +108,7 @@ class SummaryObserver(Observer):
             **({"columns": {k: list(own) for k, own in cut.items()}} if (cut := x.shared.outline.columns) else {}),
             "rounds": ended.rounds,
             "sim_time": ended.sim_time,
-            **_time_unit(x),
+            "time_unit": x.time_unit, **({"predicted": True} if x.algorithm.system.measured else {}),
             "wall_s": round(wall_s, 3), "setup_s": round(setup_s, 3),
             "seed": x.shared.seed,
             "num_outputs": x.shared.outline.task.num_outputs,
@@ -150,19 +148,14 @@ class SummaryObserver(Observer):
         }  # fmt: skip
 
 
-def _time_unit(x: Experiment) -> dict[str, Any]:
-    """Return the unit of times, and whether it is seconds that did not really pass."""
-    return {"time_unit": x.time_unit, **({"predicted": True} if x.algorithm.system.measured else {})}
-
-
 def _traces(x: Experiment) -> dict[str, Any]:
     """Return the trace that speeds follow, and that of bandwidths if there is one."""
     links = _trace(x.network and x.network.scale)
     return {"trace": _trace(x.speeds), **({"network_trace": links} if links else {})}
 
 
-def _trace(trace: object) -> dict[str, Any] | None:
-    if not isinstance(trace, TraceSpeeds | Samples):
+def _trace(speeds: object) -> dict[str, Any] | None:
+    if (trace := followed(speeds)) is None:
         return None
     source = "synthetic" if trace.synthetic else "files"
     return {"path": trace.source, "source": source, "machines": dict(trace.machines)}
@@ -178,11 +171,6 @@ def versions() -> Mapping[str, str]:
         except metadata.PackageNotFoundError:
             found[package] = "source tree"
     return found
-
-
-def write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    """Write ``summary.json``."""
-    (folder / SUMMARY_FILE).write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def summary_table(summary: dict[str, Any], folder: Path) -> Table:
@@ -246,23 +234,23 @@ def _missing_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     for split, words in (("train", "training"), ("test", "test")):
         counts = {name: of[split] for name, of in summary.get("samples_by_party", {}).items() if split in of}
         lost = {name: count["missing"] for name, count in counts.items()}
-        if not any(lost.values()):
-            continue
-        shown = ", ".join(f"{name} {n:,}" for name, n in lost.items() if n)
-        if len(lost) > 4:
-            shown = f"{min(lost.values()):,} to {max(lost.values()):,} a party"
-        rows.append((f"{words} samples missing, of {sum(next(iter(counts.values())).values()):,}", shown))
+        if any(lost.values()):
+            total = sum(next(iter(counts.values())).values())
+            rows.append((f"{words} samples missing, of {total:,}", _by_party(lost)))
     return rows
+
+
+def _by_party(values: Mapping[str, int]) -> str:
+    """Return every party's number that is not 0; of many parties, the least and the most."""
+    if len(values) > 4:
+        return f"{min(values.values()):,} to {max(values.values()):,} a party"
+    return ", ".join(f"{name} {n:,}" for name, n in values.items() if n)
 
 
 def _absence_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the rounds that parties missed, if that was simulated; of many parties, the fewest and the most."""
     missed = summary["absent_rounds"]
-    if missed is None:
-        return []
-    if len(missed) > 4:
-        return [("rounds missed", f"{min(missed.values()):,} to {max(missed.values()):,} a party")]
-    return [("rounds missed", ", ".join(f"{name} {n:,}" for name, n in missed.items() if n) or "none")]
+    return [] if missed is None else [("rounds missed", _by_party(missed) or "none")]
 
 
 def _waiting_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

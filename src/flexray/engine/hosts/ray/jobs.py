@@ -11,9 +11,12 @@ from typing import Any, Self, TypeVar
 
 import ray
 from ray.exceptions import RayError, TaskCancelledError
+from typing_extensions import override
 
 from flexray.core.errors import ConfigError, LostProcessError, ResourceError
 from flexray.core.files import said
+from flexray.engine.hosts.fit import describe_nodes, described, holds
+from flexray.engine.hosts.jobs import Pool
 from flexray.engine.hosts.ray.actors import unwrap
 from flexray.engine.hosts.ray.connection import Connection
 from flexray.engine.hosts.ray.environment import own_modules
@@ -26,7 +29,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class RayPool:
+class RayPool(Pool):
     """Processes on a Ray that is joined or started for the ``with`` block, one for each call that runs.
 
     The user's Python files go along to nodes that are joined
@@ -54,27 +57,23 @@ class RayPool:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._connection.close()
 
+    @override
     def submit(self, work: Callable[[T], R], item: T) -> Any:
-        """Have ``work(item)`` computed as soon as a process is free; return what stands for its result.
-
-        Raises:
-            ConfigError: The item, such as an object of the user's, cannot be sent.
-        """
         options = {"num_cpus": self._wanted["CPU"], "num_gpus": self._wanted["GPU"], "max_retries": 0}
         try:
             return ray.remote(**options)(work).remote(item)
         except TypeError as error:  # of Ray, for what cannot be pickled
             raise ConfigError(f"a job cannot be sent to another process: {said(error.__cause__ or error)}") from error
 
+    @override
     def ready(self, calls: Sequence[Any], timeout_s: float) -> list[Any]:
-        """Return those that have ended; wait until one has, or for so many seconds."""
         if not ray.wait(list(calls), timeout=timeout_s)[0]:
             return []
         ended: list[Any] = ray.wait(list(calls), num_returns=len(calls), timeout=0)[0]
         return ended
 
+    @override
     def result(self, call: Any) -> Any:
-        """Return the result of a call that has ended, or raise why there is none."""
         try:
             return ray.get(call)
         except TaskCancelledError:
@@ -87,22 +86,14 @@ class RayPool:
                 failure = LostProcessError("a job", "its process", cause, failure.trace)
             raise failure from None
 
+    @override
     def cancel(self, call: Any) -> None:
-        """Interrupt a call as Ctrl-C would; one that has not begun never does."""
         ray.cancel(call)
 
+    @override
     def check(self) -> None:
-        """Check that a node is large enough for a process, even if others use it now.
-
-        Raises:
-            ResourceError: None is.
-        """
         nodes = cluster_nodes()
         wanted = {key: amount for key, amount in self._wanted.items() if amount}
-        if not any(all(node.total.get(key, 0.0) >= amount for key, amount in wanted.items()) for node in nodes):
-            asked = ", ".join(f"{amount:g} {key}" for key, amount in wanted.items())
-            there = "; ".join(
-                f"{node.name} has {', '.join(f'{node.total.get(key, 0.0):g} {key}' for key in wanted)}"
-                for node in nodes
-            )
-            raise ResourceError(f"sweep: each job asks for {asked} of one node, but {there}")
+        if not any(holds(node.total, wanted) for node in nodes):
+            there = describe_nodes(nodes, wanted, {})
+            raise ResourceError(f"sweep: each job asks for {described(wanted, {})} of one node, but {there}")
