@@ -66,7 +66,7 @@ def advised(overrides: Sequence[str], keys: Mapping[str, Any], timeouts: Sequenc
 def _auto_timeout(words: Sequence[str], objects: Mapping[str, Any]) -> float | None:
     """Return what ``timeout=auto`` gives the first round; None where that is refused."""
     try:
-        job = _job([*words, *OWN, "timeout=auto"], objects)
+        job = build_typed([*words, *OWN, "timeout=auto"], objects)
     except ConfigError:
         return None
     x = job.experiment
