@@ -5,9 +5,9 @@
 Every setting has a learning rate for which some timeout between 10 and 60 is best (Adaptive Flex-VFL: A). A run of
 ``timeout=auto`` is compared with runs of six fixed timeouts. A test loss is met by chance a few rounds earlier or
 later, so times are means of four targets and of several seeds. The rule was found with the 20 settings; the others,
-with seeds of their own, were fixed before any of their runs. Rounds of these algorithms do not depend on how long messages
-take, so a fixed timeout is run once, without any, and t_comm is added to each of its rounds. OUT (``outputs/timeout``)
-holds ``runs.jsonl``, where what is there is not run again, and ``table.md``.
+with seeds of their own, were fixed before any of their runs. Rounds of these algorithms do not depend on how long
+messages take, so a fixed timeout is run once, without any, and t_comm is added to each of its rounds. OUT
+(``outputs/timeout``) holds ``runs.jsonl``, where what is there is not run again, and ``table.md``.
 """
 
 from __future__ import annotations
