@@ -28,7 +28,7 @@ from paper_runs import Cell, identity, run_all
 from sklearn import datasets
 
 from flexray.config.typed import choices_of
-from flexray.core.commands import Parser, guarded
+from flexray.core.commands import Parser, command
 from flexray.core.errors import ConfigError
 from flexray.report import tables
 from flexray.report.contents import Wanted, make_report
@@ -45,7 +45,12 @@ SYSTEMS = {
     "stragglers": ("speeds=paper",),
     "trace": ("speeds=trace", "speeds.path=google2019_cell"),
 }
-OWN = {"laser": ("server=laser",), "fedonce": ("algo.apart_rounds=20",)}
+OWN = {
+    "laser": ("server=laser",),
+    "fedonce": ("algo.apart_rounds=20",),
+    "less": ("algo.pretrain_rounds=20", "algo.component_rounds=50", "algo.component_penalty=0.03",
+             "algo.feature_rounds=50", "algo.feature_penalty=0.06"),
+}  # fmt: skip
 """What single algorithms need beside their names."""
 SEARCHED = (1, 2)
 """The seeds that rates are searched with: what is good for one may diverge with another."""
@@ -86,8 +91,8 @@ DATA = {
     ),
     "tiny_imagenet20": Data(
         ("dataset=imagenet100", "dataset.num_classes=20", "dataset.seed=0", "dataset.size=32", "dataset.augment=false",
-         "dataset.batch_size=64", "model=strided_cnn", "model.channels=[8,16]", "server=linear",
-         "server.weight_std=0.01"), 800, 0.2, 8000, "tiny_imagenet100", 20,
+         "dataset.batch_size=64", "model=strided_cnn", "model.channels=[8,16]", "server=linear"),
+        800, 0.2, 8000, "tiny_imagenet100", 20,
     ),
 }  # fmt: skip
 
@@ -131,12 +136,9 @@ class Entry:
         return Cell((*words, f"seed={seed}"), axes, self.root / f"{self.data}-{self.system}" / name / str(seed))
 
 
+@command("interrupted; the same command does what is missing")
 def main(arguments: Sequence[str]) -> int:
     """Search, run, write."""
-    return guarded(lambda: _main(arguments), "interrupted; the same command does what is missing")
-
-
-def _main(arguments: Sequence[str]) -> int:
     options = build_parser().parse_args(arguments)
     chosen = options.only or [name for name in DATA if is_there(name, options.data)]
     entries = [

@@ -22,7 +22,7 @@ from paper_runs import BASES, FOLDERS, Cell, plan, run_all
 from retime import at_equal_times, with_comm_time, with_round_charge
 
 from flexray.config.explain import HYDRA_ERRORS, explain, one_line
-from flexray.core.commands import Parser, guarded
+from flexray.core.commands import Parser, command
 from flexray.core.errors import ConfigError, FlexrayError
 from flexray.report import plots, tables
 from flexray.report.folders import read_run
@@ -84,12 +84,9 @@ ENTRIES = {
 NAMES = [*ENTRIES, "figure3", "all"]
 
 
+@command("interrupted; the same command does what is missing")
 def main(arguments: Sequence[str]) -> int:
     """Run and make what was asked for, and return the exit status."""
-    return guarded(lambda: _main(arguments), "interrupted; the same command does what is missing")
-
-
-def _main(arguments: Sequence[str]) -> int:
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="python experiments/paper.py", description=__doc__, formatter_class=raw)
     parser.add_argument("names", nargs="+", choices=NAMES, metavar="NAME", help=f"some of {', '.join(NAMES)}")

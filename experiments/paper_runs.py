@@ -39,10 +39,11 @@ from flexray.config.typed import key_of
 from flexray.core.commands import INTERRUPTED
 from flexray.core.errors import ConfigError
 from flexray.core.neutral import is_under
+from flexray.core.runfolder import leaves
 from flexray.report.grouping import NEUTRAL
 from flexray.report.runs import COMPLETED, DIVERGED
 from flexray.run.command import run_command
-from flexray.run.resume import SINCE, leaves
+from flexray.run.resume import SINCE
 
 BASES = {
     "digits": (), "mosi": ("mosi",), "modelnet10": ("modelnet10_mlp",), "mosei": ("mosei",),

@@ -21,8 +21,9 @@ from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
 from flexray.engine.parties.apart import first_targets
 from flexray.engine.parties.last_sent import LastSent
+from flexray.engine.parties.silo import clients_of
 from helpers.jobs import Compose, Run
-from helpers.published import Split, cvfl, efvfl, fedbcd, fedonce, quantized, split_learning, top_k
+from helpers.published import Lasso, Split, cvfl, efvfl, fedbcd, fedonce, less, quantized, split_learning, tdcd, top_k
 from helpers.reference import Rates, Rule
 from helpers.reference_cases import (
     BATCH,
@@ -69,8 +70,36 @@ PUBLISHED |= {
 }
 
 
+SELECTION = (
+    "algo=less algo.pretrain_rounds=10 algo.component_rounds=10 algo.component_lr=0.1"
+    " algo.feature_rounds=15 algo.feature_lr=0.1"
+)
+PUBLISHED |= {
+    f"{SELECTION} algo.component_penalty=0.4 algo.feature_penalty=0.2": lambda model, batches: less(
+        model, batches, 1, 10, Lasso(10, 0.1, 0.4), Lasso(15, 0.1, 0.2)
+    ),
+    f"{SELECTION} algo.local_iterations=2 algo.feature_penalty=0.01": lambda model, batches: less(
+        model, batches, 2, 10, Lasso(10, 0.1, 0.02), Lasso(15, 0.1, 0.01)
+    ),
+}
+
+
+PUBLISHED |= {
+    f"algo=tdcd algo.local_iterations={local} algo.clients={many}": lambda model, batches, local=local, many=many: tdcd(
+        model, batches, local, torch.from_numpy(clients_of(SEED, len(model.labels), many))
+    )
+    for local, many in ((5, 3), (2, 8))
+}
+
+LESS = (
+    "algo=less algo.pretrain_rounds=2 algo.component_rounds=2 algo.component_lr=0.1 algo.component_penalty=2"
+    " algo.feature_rounds=3 algo.feature_lr=0.3 algo.feature_penalty=0.5"
+)
+
+
 @pytest.mark.parametrize(
-    ("words", "server"), [(words, ("mlp", "not foldable")[k % 2]) for k, words in enumerate(PUBLISHED)]
+    ("words", "server"),
+    [(words, "not foldable" if k % 2 and "less" not in words else "mlp") for k, words in enumerate(PUBLISHED)],
 )
 def test_fifty_rounds_are_those_of_the_paper(
     words: str, server: str, compose_job: Compose, run_inline: Run, bundle: Path
@@ -117,11 +146,58 @@ def test_fedonce_sends_once(compose_small: Compose, run_inline: Run) -> None:
         assert [r.comm_units for r in records] == [0, batch + 24 * 3, *[batch + 2 * 5 * 3] * 2], more
 
 
-def test_fedonce_takes_the_same_time_if_nothing_is_learned(compose_small: Compose, run_inline: Run) -> None:
-    words = ("algo=fedonce", "algo.apart_rounds=5", "network.top_k=0.4")
-    real, idle = (rounds_of(run_inline(compose_small(*words, f"learn={word}"))) for word in ("true", "false"))
-    for one, other in zip(real, idle, strict=True):
+@pytest.mark.parametrize("words", ["algo=fedonce algo.apart_rounds=5", f"{LESS} algo.component_penalty=1e-9"])
+def test_phases_take_the_same_time_if_nothing_is_learned(words: str, compose_small: Compose, run_inline: Run) -> None:
+    jobs = [compose_small(*words.split(), "network.top_k=0.4", f"learn={word}") for word in ("true", "false")]
+    for one, other in zip(*map(rounds_of, map(run_inline, jobs)), strict=True):
         assert replace(one, train_loss=0.0) == replace(other, train_loss=0.0)
+
+
+def test_less_sends_and_trains_what_is_left(compose_small: Compose, run_inline: Run) -> None:
+    words = (*LESS.split(), "network.t_comm=10", "speeds=uniform", "speeds.unit_time=[1,2,3,5]", "server=linear",
+             "optimizer=adam", "optimizer.keep_state=true", "rounds=12")  # fmt: skip
+    records = run_inline(compose_small(*words))
+    first, second, handover, c1, c2, f1, f2, f3, *rest = rounds_of(records)
+    full = (5 * 3 * 8,) * 3
+    for record in (first, second):
+        assert (record.tau, record.duration, record.up_bytes, record.down_bytes) == ((1,) * 4, 15, full, full)
+    assert (handover.tau, handover.duration, handover.up_bytes) == ((0,) * 4, 10, (24 * 3 * 8,) * 3)
+    for record in (c1, c2):
+        assert (record.tau, record.duration, record.sent_bytes) == ((0, 0, 0, 1), 5, 0)
+        assert record.lr[-1] == 0.1
+    for record in (f1, f2, f3):
+        assert (record.tau, record.duration, record.sent_bytes) == ((1, 1, 1, 0), 3, 0)
+        assert record.lr[0] == 0.3
+    states = ended(records).states
+    left = (states["server"]["weight"] != 0).any(0).reshape(3, 3).sum(1)
+    assert 0 < left.sum() < 9
+    assert [r.up_bytes for r in rest] == [tuple(n * 8 * left) for n in (5, 4, 5, 5)] == [r.down_bytes for r in rest]
+    features = [(states[name]["0.weight"] != 0).any(0) for name in "abc"]
+    assert 0 < sum(map(np.sum, features)) < sum(map(len, features))
+
+
+def test_less_needs_linear_layers(compose_job: Compose, run_inline: Run, bundle: Path) -> None:
+    message = "the algo drops inputs of a first linear layer, and its model, .*, has none that is trained; expected one"
+    other = SERVERS["not foldable"]
+    for name, nodes in {"server": {"server": other}, "b": {"parties": {"b": {"model": other}}}}.items():
+        job = compose_job("algo=less", "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=5", **nodes)
+        with pytest.raises(ConfigError, match=f"^{name}: {message} such as mlp or linear"):
+            run_inline(job)
+
+
+def test_silos_of_one_client_are_parties(compose_small: Compose, run_inline: Run) -> None:
+    silos = compose_small("algo=tdcd", "algo.clients=1", "model.dropout=0.1")
+    parties = compose_small("algo=cvfl", "network.top_k=1", "network.bits=null", "model.dropout=0.1")
+    assert ended(run_inline(silos)).digests == ended(run_inline(parties)).digests
+
+
+def test_clients_go_by_the_servers_gradient(compose_small: Compose, run_inline: Run) -> None:
+    """With one iteration that is the one that they would compute; also where samples are missing, or few."""
+    words = ("algo=tdcd", "algo.local_iterations=1", "algo.clients=3", "missing.fraction={a:0.4}", "clip_norm=0.5")
+    own, given = (ended(run_inline(compose_small(*words, f"labels_at={where}"))) for where in ("all", "server"))
+    for name, state in own.states.items():
+        for key, value in state.items():
+            assert np.abs(value - given.states[name][key]).max() <= 1e-12 * np.abs(value).max(), (name, key)
 
 
 def test_split_learning_is_p_bcd_with_labels_at_the_server(compose_small: Compose, run_inline: Run) -> None:
@@ -164,7 +240,13 @@ def test_what_a_message_loses_comes_with_the_next() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [*(f"algo={name}" for name in FIELD), "algo=vafl network.error_feedback=true", "algo=fedonce algo.apart_rounds=5"],
+    [
+        *(f"algo={name}" for name in FIELD),
+        "algo=vafl network.error_feedback=true",
+        "algo=fedonce algo.apart_rounds=5",
+        f"{LESS} rounds=10",
+        "algo=tdcd algo.local_iterations=2",
+    ],
 )
 def test_hosts_give_the_numbers_of_one_process(words: str, compose_small: Compose) -> None:
     more = ("model.dropout=0.2", "network.top_k=0.4", "network.noise=0.01")
@@ -196,6 +278,12 @@ def test_sender_and_server_keep_the_same_surrogates_in_vafl(compose_small: Compo
         ("algo=fedonce algo.apart_rounds=0", "algo.apart_rounds: expected a whole number of at least 1, got 0"),
         ("algo=fedonce algo.guest=d", "algo.guest: no party is called 'd'; expected one of: a, b, c"),
         ("algo=fedonce clock=wall", "clock: the algo leaves parties out of rounds"),
+        ("algo=tdcd algo.clients=0", "algo.clients: expected a whole number"),
+        ("algo=tdcd clock=wall", "clock: a party's clients compute side by side in simulation alone; expected virtual"),
+        ("algo=less labels_at=all", "labels_at: LessVFL leaves the labels with one participant"),
+        ("algo=less algo.feature_rounds=0", "algo.feature_rounds: expected a whole number of at least 1, got 0"),
+        ("algo=less algo.component_penalty=0", "algo.component_penalty: expected a positive number, got 0"),
+        ("algo=less clock=wall", "clock: the algo leaves parties out of rounds"),
         ("algo=fedbcd algo.local_iterations=1.5", "algo.local_iterations: expected a whole number of at least 1"),
     ],
 )

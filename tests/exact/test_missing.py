@@ -184,6 +184,7 @@ def without_vectors(records: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("more", [
     "", "labels_at=server", "labels_at=c", "algo=vafl", "algo=vafl labels_at=b",
     "algo=fedonce algo.apart_rounds=5 algo.guest=b",
+    "algo=less algo.pretrain_rounds=2 algo.component_rounds=2 algo.component_penalty=0.4 algo.feature_rounds=3",
 ])  # fmt: skip
 def test_hosts_give_the_numbers_of_one_process(
     more: str, compose_small: Compose, run_inline: Run, write_bundle: WriteBundle

@@ -110,6 +110,17 @@ def test_a_run_that_fails_is_named_and_others_go_on(
     assert "flexray: vafl on wine, even: all rates failed, no row\n" in said.err
 
 
+@pytest.mark.parametrize("data", [name for name, data in leaderboard.DATA.items() if not data.table])
+def test_keys_of_a_data_set_and_of_an_algorithm_go_together(data: str, tmp_path: Path) -> None:
+    """With each server: its own for LASER-VFL, and that of the data set for others."""
+    (tmp_path / (leaderboard.DATA[data].folder or "none")).mkdir()
+    options = leaderboard.build_parser().parse_args(["--out", str(tmp_path), "--data", str(tmp_path)])
+    for algo in ("flex", *leaderboard.OWN):
+        words = (*leaderboard.words_of(data, "trace", options), *leaderboard.algorithm(algo))
+        entry = leaderboard.Entry(algo, data, "trace", tmp_path, words)
+        assert entry.cell(5, 1).folder.parent.name.startswith(f"{algo}-")
+
+
 def test_a_data_set_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert leaderboard.main(["--out", str(tmp_path), "--only", "mosi", "--data", str(tmp_path)]) == 2
     assert f"--data: expected a folder with mosi/ in it, got {tmp_path}" in capsys.readouterr().err

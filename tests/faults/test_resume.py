@@ -191,24 +191,27 @@ def test_more_rounds_may_be_wished(start: Start, undisturbed: Callable[..., Path
     assert summary(tmp_path / "run")["resumed_from"] == 30
 
 
-@pytest.mark.parametrize("number", [2, 9])
-def test_fedonce_goes_on_exactly_before_and_after_its_handover(
-    number: int,
-    start: Start,
-    undisturbed: Callable[..., Path],
-    interrupt_at: Callable[[int, int], None],
-    tmp_path: Path,
+CASES = {
+    "fedonce": "algo=fedonce algo.apart_rounds=6 algo.guest=b rounds=14 model.dropout=0.1",
+    "less": "algo=less algo.pretrain_rounds=2 algo.component_rounds=3 algo.component_penalty=0.4 algo.feature_rounds=4"
+    " algo.feature_penalty=0.3 rounds=14 server=linear optimizer=adam optimizer.keep_state=true network.bits=6",
+    "tdcd": "algo=tdcd algo.local_iterations=2 algo.clients=3 rounds=14 model.dropout=0.1",
+}
+
+
+@pytest.mark.parametrize(
+    ("algo", "number"), [("fedonce", 2), ("fedonce", 9), ("less", 4), ("less", 8), ("less", 12), ("tdcd", 5)]
+)
+def test_others_go_on_exactly(
+    algo: str, number: int, undisturbed: Callable[..., Path], interrupted_and_resumed: Callable[..., None]
 ) -> None:
-    words = ("algo=fedonce", "algo.apart_rounds=6", "algo.guest=b", "rounds=14", "model.dropout=0.1")
-    expected = undisturbed(*words)
-    interrupt_at(number, signal.SIGINT)
-    assert start(tmp_path / "run", *words) == 1
-    assert run_command([f"resume={tmp_path / 'run'}"]) == 0
-    assert_same(tmp_path / "run", expected)
+    words = CASES[algo].split()
+    interrupted_and_resumed(number, undisturbed(*words), *words)
 
 
-def test_fedonce_is_replayed(start: Start, undisturbed: Callable[..., Path], tmp_path: Path) -> None:
-    words = ("algo=fedonce", "algo.apart_rounds=6", "algo.guest=b", "rounds=14", "model.dropout=0.1")
+@pytest.mark.parametrize("algo", CASES)
+def test_others_are_replayed(algo: str, start: Start, undisturbed: Callable[..., Path], tmp_path: Path) -> None:
+    words = CASES[algo].split()
     expected = undisturbed(*words)
     assert start(tmp_path / "again", *words, "speeds=replay", f"speeds.path={expected}") == 0
     assert summary(tmp_path / "again")["model_digest"] == summary(expected)["model_digest"]

@@ -6,6 +6,7 @@ It returns the loss of each batch before its step.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -143,6 +144,90 @@ def fedonce_round(model: Split, ids: Tensor, local: int, sent: Sequence[Tensor],
         descend(party, model.lr[guest], local, lambda: (party(x) * grad).sum())
     descend(model.server, model.lr[-1], local, lambda: model.loss([block.detach() for block in known], ids))
     return loss.item()
+
+
+@dataclass
+class Lasso:
+    """Steps of proximal SGD, with a rate and a penalty of their own."""
+
+    steps: int
+    lr: float
+    penalty: float
+
+
+def less(
+    model: Split, batches: Sequence[Tensor], local: int, pretrain: int, components: Lasso, features: Lasso
+) -> list[float]:
+    """LESS-VFL: training; one handover; the server's lasso; the parties' lassos; training of what is left."""
+    rest = iter(batches)
+    losses = [fedbcd_round(model, next(rest), local) for _ in range(pretrain)]
+    losses.append(loss_of(model, next(rest)))
+    with torch.no_grad():
+        sent = model.embed(slice(None))
+    for _ in range(components.steps):
+        ids = next(rest)
+        known = [block[ids] for block in sent]
+        losses.append(model.loss(known, ids).item())
+        shrink(model.server, components, local, lambda known=known, ids=ids: model.loss(known, ids))
+    kept = (first_weight(model.server) != 0).any(0).split([block.shape[1] for block in sent])
+    for _ in range(features.steps):
+        ids = next(rest)
+        losses.append(loss_of(model, ids))
+        for party, x, block, left in zip(model.parties, model.features, sent, kept, strict=True):
+            own = partial(changed, party, x[ids], block[ids], left)
+            shrink(party, features, local, own)
+    for net in (*model.parties, model.server):
+        first_weight(net).register_hook(partial(torch.mul, (first_weight(net) != 0).any(0)))
+    return losses + [fedbcd_round(model, ids, local) for ids in rest]
+
+
+def loss_of(model: Split, ids: Tensor) -> float:
+    with torch.no_grad():
+        return model.loss(model.embed(ids), ids).item()
+
+
+def first_weight(net: nn.Module) -> nn.Parameter:
+    return next(iter(net.parameters()))
+
+
+def changed(party: nn.Module, x: Tensor, before: Tensor, left: Tensor) -> Tensor:
+    return torch.nn.functional.mse_loss(party(x)[:, left], before[:, left])
+
+
+def shrink(net: nn.Module, lasso: Lasso, local: int, objective: Callable[[], Tensor]) -> None:
+    """Steps of SGD, each followed by a threshold: a column that is shorter is zero, another that much shorter."""
+    threshold = lasso.lr * lasso.penalty
+    for _ in range(local):
+        descend(net, lasso.lr, 1, objective)
+        with torch.no_grad():
+            for column in first_weight(net).T:
+                length = column.norm()
+                column.copy_(torch.zeros_like(column) if length <= threshold else column - threshold * column / length)
+
+
+def tdcd(model: Split, batches: Sequence[Tensor], local: int, clients: Tensor) -> list[float]:
+    """TDCD: within a party, clients with samples of their own start alike, and are averaged; others send once."""
+    losses = []
+    for ids in batches:
+        with torch.no_grad():
+            sent = model.embed(ids)
+        losses.append(model.loss(sent, ids).item())
+        for k, party in enumerate(model.parties):
+            nets = [copy.deepcopy(party) for _ in range(int(clients.max()) + 1)]
+            for client, net in enumerate(nets):
+                if (mine := clients[ids] == client).any():
+                    descend(net, model.lr[k], local, partial(of_client, model, net, k, sent, ids, mine))
+            with torch.no_grad():
+                for param, *own in zip(*(net.parameters() for net in (party, *nets)), strict=True):
+                    param.copy_(torch.stack(own).mean(0))
+        descend(model.server, model.lr[-1], local, partial(model.loss, sent, ids))
+    return losses
+
+
+def of_client(model: Split, net: nn.Module, k: int, sent: Sequence[Tensor], ids: Tensor, mine: Tensor) -> Tensor:
+    blocks = [block[mine] for block in sent]
+    blocks[k] = net(model.features[k][ids[mine]])
+    return model.loss(blocks, ids[mine])
 
 
 def top_k(share: float) -> Compress:

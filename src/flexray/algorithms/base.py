@@ -13,6 +13,7 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
+from flexray.algorithms.phases import Phased
 from flexray.core.clock import Stopwatch
 from flexray.core.measured import Measured
 from flexray.core.messages import Report
@@ -20,11 +21,6 @@ from flexray.core.speeds import MOST_ITERATIONS, all_local_iterations, all_unit_
 from flexray.optimizers import LocalOptimizer
 
 RealPace = Literal["fixed", "fill", "slowest"]
-Phase = Literal["joint", "apart", "handover"]
-"""What parties do in a round. ``joint``: they train on the loss, with what others sent; ``apart``: each alone, on its
-features, without labels, and nothing is sent; ``handover``: the same, and in the end each sends its embeddings of all
-training samples, which stand in for it from then on.
-"""
 
 
 @dataclass(frozen=True)
@@ -167,7 +163,7 @@ class Algorithm:
         return other
 
 
-class RoundAlgorithm(Algorithm, ABC):
+class RoundAlgorithm(Phased, Algorithm, ABC):
     """An algorithm of global rounds that all participants share.
 
     To add one, subclass this, write :meth:`plan`, and name the class: ``algo._target_=my_package.MyAlgorithm``.
@@ -193,10 +189,6 @@ class RoundAlgorithm(Algorithm, ABC):
         what they sent last stands in (:mod:`flexray.core.absence`). A round must give the same parties each time.
         """
         return ()
-
-    def phase(self, index: int) -> Phase:
-        """Return what parties do in a round (0-based), the same each time."""
-        return "joint"
 
     def preparation(self, now: Moment) -> Plan | None:
         """Return the plan of a dummy round, which takes time before the first one and changes nothing, or None.

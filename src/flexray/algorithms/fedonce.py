@@ -19,11 +19,11 @@ with a guest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from typing_extensions import override
 
-from flexray.algorithms.base import Moment, Phase, Plan, System
+from flexray.algorithms.base import Moment, Plan, System
+from flexray.algorithms.phases import Phase
 from flexray.algorithms.sync import SyncVFL
 from flexray.core.checks import whole
 from flexray.core.errors import ConfigError, near_match
@@ -66,13 +66,6 @@ class FedOnce(SyncVFL):
 
     @override
     def plan(self, now: Moment) -> Plan:
-        phase = self.phase(now.round)
-        if phase == "joint":
+        if (phase := self.phase(now.round)) == "joint":
             return self.wait_for_all(now, self.local_iterations)
-        tau, times = (*self.same_for_all(self.local_iterations)[:-1], 0), self.unit_times(now)
-        there = (k for k in range(len(tau)) if k not in now.absent)
-        units = max(tau[k] * times[k] for k in there)
-        plan = self.make_plan(now, tau, units, pace="slowest")
-        if phase == "handover":
-            return plan
-        return replace(plan, duration_units=plan.duration_units - plan.comm_units, comm_units=0.0)
+        return self.wait_for_parties(now, self.local_iterations, sends=phase == "handover")

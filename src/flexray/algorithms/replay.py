@@ -6,12 +6,12 @@ It does not matter what decided them then: an algorithm on virtual speeds, or re
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from typing_extensions import override
 
-from flexray.algorithms.base import EventAlgorithm, Moment, Phase, Plan, RoundAlgorithm, System
+from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RoundAlgorithm, System
+from flexray.algorithms.phases import Phase, Phased
 from flexray.core.errors import ConfigError
 
 
@@ -54,18 +54,26 @@ class ReplayRounds(RoundAlgorithm):
     Args:
         system: The participants.
         recorded: The rounds, in order.
-        phase: What parties do in a round.
+        original: What planned them, and says what was done in each.
     """
 
-    def __init__(
-        self, system: System, recorded: tuple[Recorded, ...], phase: Callable[[int], Phase] = lambda index: "joint"
-    ) -> None:
+    def __init__(self, system: System, recorded: tuple[Recorded, ...], original: Phased) -> None:
         super().__init__(system)
-        self._recorded, self._phase = recorded, phase
+        self._recorded, self._original = recorded, original
+        self.selects, self.clients = original.selects, original.clients
 
     @override
     def phase(self, index: int) -> Phase:
-        return self._phase(index)
+        return self._original.phase(index)
+
+    @override
+    def penalty(self, index: int) -> float:
+        return self._original.penalty(index)
+
+    @property
+    @override
+    def has_phases(self) -> bool:
+        return self._original.has_phases
 
     @override
     def plan(self, now: Moment) -> Plan:
@@ -116,7 +124,7 @@ def replayed(algorithm: RoundAlgorithm | EventAlgorithm, recorded: tuple[Recorde
     """Return what repeats the rounds, or turns, that a run of ``algorithm`` recorded."""
     if isinstance(algorithm, EventAlgorithm):
         return ReplayTurns(algorithm.system, recorded, algorithm.max_ahead)
-    return ReplayRounds(algorithm.system, recorded, algorithm.phase)
+    return ReplayRounds(algorithm.system, recorded, algorithm)
 
 
 def _never(system: System) -> Plan:

@@ -9,6 +9,9 @@ lowers nor raises the others' tau.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from typing_extensions import override
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm, System
@@ -53,3 +56,20 @@ class SyncVFL(RoundAlgorithm):
     @override
     def plan(self, now: Moment) -> Plan:
         return self.wait_for_all(now, self.local_iterations)
+
+    def wait_for_parties(self, now: Moment, tau: int, sends: bool, lr: Sequence[float] | None = None) -> Plan:
+        """Return the plan of a round of ``tau`` local iterations of the parties alone, which may then send something.
+
+        Args:
+            now: What is known.
+            tau: Local iterations.
+            sends: Whether the round waits for the slowest link besides.
+            lr: Learning rates; None: the fixed ones.
+        """
+        each, times = (*self.same_for_all(tau)[:-1], 0), self.unit_times(now)
+        there = (k for k in range(len(each)) if k not in now.absent)
+        units = max(each[k] * times[k] for k in there)
+        plan = self.make_plan(now, each, units, lr, pace="slowest")
+        if sends:
+            return plan
+        return replace(plan, duration_units=plan.duration_units - plan.comm_units, comm_units=0.0)

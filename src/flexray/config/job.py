@@ -101,7 +101,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
     algorithm = _algorithm(config, _system(config, participants, timeout, speeds, wall, measured), algo, recording)
     absences = build_absences(config, outline.parties, seed, algorithm, recording.absences if recording else None)
     experiment = Experiment(
-        shared=_shared(config, data, outline, participants[-1], seed, absences, saved),
+        shared=_shared(config, data, outline, participants[-1], seed, absences, saved, algorithm),
         parties=participants[:-1],
         algorithm=algorithm,
         speeds=speeds,
@@ -163,7 +163,7 @@ def _full_path(key: str, path: Any, base_dir: Path) -> str:
 
 def _shared(
     config: Config, data: Dataset, outline: Outline, server: ParticipantSpec, seed: int, absences: Absences | None,
-    saved: SavedModel | None,
+    saved: SavedModel | None, algorithm: RoundAlgorithm | EventAlgorithm,
 ) -> Shared:  # fmt: skip
     dtype, stack = config["dtype"], one_of("stack", config["stack"], STACKING)
     if dtype not in ("float32", "float64"):
@@ -187,6 +187,8 @@ def _shared(
         stack=cast(Stacking, stack),
         learns=config["learn"],
         stands_in=stands_in(config),
+        selects=isinstance(algorithm, RoundAlgorithm) and algorithm.selects,
+        clients=algorithm.clients if isinstance(algorithm, RoundAlgorithm) else 1,
     )
 
 

@@ -54,6 +54,8 @@ def check_algorithm(config: Mapping[str, Any], algorithm: RoundAlgorithm | Event
     name = type(algorithm).__name__
     if algorithm.private_labels and config["labels_at"] == "all":
         raise ConfigError(f"labels_at: {name} leaves the labels with one participant; expected server, got all")
+    if isinstance(algorithm, RoundAlgorithm) and algorithm.clients > 1 and config["clock"]["kind"] == "wall":
+        raise ConfigError("clock: a party's clients compute side by side in simulation alone; expected virtual")
     if algorithm.error_feedback and not config["network"]["error_feedback"]:
         raise ConfigError(f"network.error_feedback: {name} sends what changed; expected true, got false")
 

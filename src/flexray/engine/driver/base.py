@@ -124,7 +124,7 @@ class Driver(ABC):
     def _start(self) -> int:
         """Create and connect the participants; return the number of stacked parties."""
         x, place, create = self._x, self._placement, self._runtime.create
-        shared = x.shared if self._stacks else replace(x.shared, stack="off")
+        shared = x.shared if self._stacks and not x.shared.selects else replace(x.shared, stack="off")
         groups = [[x.parties[k] for k in group] for group in place.groups]
         hosts = zip(place.group_hosts, groups, strict=True)
         self._runtime.get([create(host, self._classes[0], specs, shared) for host, specs in hosts])

@@ -157,7 +157,7 @@ class Experiment:
     @property
     def has_phases(self) -> bool:
         """Whether parties do not train on the loss in all rounds."""
-        return isinstance(self.algorithm, RoundAlgorithm) and self.algorithm.phase(0) != "joint"
+        return isinstance(self.algorithm, RoundAlgorithm) and self.algorithm.has_phases
 
     @property
     def bounds_turns(self) -> bool:

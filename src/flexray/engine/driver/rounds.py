@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 from flexray.algorithms.checked import plan_dummy, plan_round
@@ -20,6 +20,8 @@ from flexray.engine.driver.base import Driver
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.records import Pending, completed, new_record
 from flexray.engine.driver.seam import Placement, Runtime
+from flexray.engine.parties.selecting import SelectingServer
+from flexray.engine.parties.selecting_group import SelectingGroup
 
 
 class RoundDriver(Driver):
@@ -129,23 +131,47 @@ class RoundDriver(Driver):
             server: Promise of the server's parameters at its start.
         """
         own = [[orders[k] for k in group] for group in self._placement.groups]
-        if (phase := self._algorithm.phase(index)) != "joint":
+        phase, self._judged = self._algorithm.phase(index), []
+        if phase in ("joint", "components"):
+            replies = self._train(index, own, absent_next, embeddings, server)
+        elif phase == "features":
+            replies = self._drop_features(index, own, absent_next)
+        else:
             replies = [
                 group.learn(index, orders_g, absent_next, phase == "handover")
                 for group, orders_g in zip(self._groups, own, strict=True)
             ]
-        elif self._x.shared.labels_at != "all":
+        if phase == "components":
+            dropping = cast("SelectingServer", self._server)
+            return replies, dropping.drop(index, orders[-1], self._algorithm.penalty(index), *embeddings)
+        return replies, self._server.train(index, orders[-1], *embeddings)
+
+    def _train(
+        self,
+        index: int,
+        own: list[list[Order]],
+        absent_next: list[int] | None,
+        embeddings: list[GroupReply],
+        server: ServerReply,
+    ) -> list[GroupReply]:
+        """Start a round in which parties train on the loss; ``own``: the orders of each group."""
+        if self._x.shared.labels_at != "all":
             computed, self._judged = self._labels.gradients(index, embeddings)
-            replies = [
+            return [
                 group.reuse(index, orders_g, absent_next, self._server.gradients_of(members, computed))
                 for group, members, orders_g in zip(self._groups, self._placement.groups, own, strict=True)
             ]
-        else:
-            replies = [  # a group has its own embeddings
-                group.train(index, own[g], absent_next, g, server, *embeddings[:g], *embeddings[g + 1 :])
-                for g, group in enumerate(self._groups)
-            ]
-        return replies, self._server.train(index, orders[-1], *embeddings)
+        return [  # a group has its own embeddings
+            group.train(index, own[g], absent_next, g, server, *embeddings[:g], *embeddings[g + 1 :])
+            for g, group in enumerate(self._groups)
+        ]
+
+    def _drop_features(self, index: int, own: list[list[Order]], absent_next: list[int] | None) -> list[GroupReply]:
+        penalty, server = self._algorithm.penalty(index), cast("SelectingServer", self._server)
+        return [
+            cast("SelectingGroup", group).drop(index, orders_g, absent_next, penalty, server.kept_of(members))
+            for group, members, orders_g in zip(self._groups, self._placement.groups, own, strict=True)
+        ]
 
     def _complete(self, record: RoundRecord, values: list[Any]) -> RoundRecord:
         reports = self._reports_of(values)

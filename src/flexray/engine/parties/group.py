@@ -19,10 +19,10 @@ from flexray.core.errors import RunFolderError
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
 from flexray.data.base import IdArray, Split
 from flexray.data.batches import Batch, BatchStream
-from flexray.engine.parties.apart import ApartParty
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi, as_one_vector
 from flexray.engine.parties.rehearsal import stacks
+from flexray.engine.parties.selecting import make_party
 from flexray.engine.parties.spec import ParticipantSpec, Shared, peak_memory_mb
 from flexray.engine.parties.splits import Splits
 from flexray.engine.parties.stack import Stack
@@ -49,7 +49,7 @@ class PartyGroup:
         self._knows_labels = shared.labels_at == "all"
         labels = shared.labels() if self._knows_labels else {}
         self._labels = self._compute.put(labels.get("train", torch.empty(0)))
-        self.parties = [ApartParty(spec, shared) for spec in specs]
+        self.parties = [make_party(spec, shared) for spec in specs]
         self._numbers = [party.index - 1 for party in self.parties]
         self._reading_ahead = [party for party in self.parties if party.reads_ahead]
         self._batches = shared.batches()

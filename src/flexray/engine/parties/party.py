@@ -158,11 +158,15 @@ class Party:
         """Return what arrives of the embeddings of a batch, that of round or turn ``index``."""
 
         def wire(message_bo: FloatArray) -> FloatArray:
-            return self._wire.send(message_bo, self._seed, self.index, index)
+            return self._send(message_bo, index)
 
         arrived_bo = wire(block_bo) if self.last is None else self.last.send(batch.ids_b, block_bo, wire)
         self.stand_in.note(arrived_bo)
         return arrived_bo
+
+    def _send(self, message_bo: FloatArray, *stream: int | str) -> FloatArray:
+        """Return what arrives of a message; ``stream`` names what is drawn on its way."""
+        return self._wire.send(message_bo, self._seed, self.index, *stream)
 
     def store_last(self, embeddings_no: FloatArray) -> None:
         """Store from now on what arrives of every training sample; these arrived before."""
@@ -249,10 +253,10 @@ class Party:
             self.model.train(self._trains)
             block_no: FloatArray = torch.cat(parts).cpu().numpy()
             if mode == "train":
-                block_no = self._wire.send(block_no, self._seed, self.index, mode)
+                block_no = self._send(block_no, mode)
                 self.stand_in.note(block_no)
             elif as_sent:
-                block_no = self._wire.send(block_no, self._seed, self.index, mode, split)
+                block_no = self._send(block_no, mode, split)
             return self._completed(block_no, has_n)
 
     def digest(self) -> str:

@@ -10,6 +10,7 @@ Shapes: b = samples of the batch, o_k = embedding width of party k, c = outputs 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TypeGuard
@@ -67,6 +68,12 @@ class Phi:
             compute.tensor(np.concatenate(blocks, axis=1)), fusion.head, present, [b - a for a, b in fusion.spans]
         )
         self._sum_bc: Tensor | None = None
+
+    def of(self, rows_b: Tensor) -> Phi:
+        """Return the same for some samples of the batch, by their places."""
+        part = copy.copy(self)
+        part._all, part._sum_bc = self._all.index_select(0, rows_b), None
+        return part
 
     def block(self, party: int) -> Tensor:
         """Return the embeddings [b, o_k] of ``party`` (0-based) as everybody got them."""

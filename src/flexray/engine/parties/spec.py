@@ -85,6 +85,8 @@ class Shared:
             they may differ; ``off``.
         learns: Whether anything is trained; else the run only takes its time.
         stands_in: What stands in for the embedding of a sample that its party does not have.
+        selects: Whether features and components of embeddings are dropped; models then begin with a linear layer.
+        clients: Clients of every party, among which its samples are divided.
     """
 
     dataset: Dataset
@@ -105,6 +107,8 @@ class Shared:
     stack: Stacking = "exact"
     learns: bool = True
     stands_in: StandsIn = "zeros"
+    selects: bool = False
+    clients: int = 1
 
     @property
     def torch_dtype(self) -> torch.dtype:

@@ -45,12 +45,14 @@ class Trainer:
         optimizer: Its local optimizer.
         task: The loss.
         clip_norm: Largest gradient norm, or None for no clipping.
+        pruned: The place of a parameter [o, i] whose columns stay as they are where they are zero; None: there is none.
     """
 
     params: Sequence[Tensor]
     optimizer: LocalOptimizer
     task: Task
     clip_norm: float | None = None
+    pruned: int | None = None
 
     def __post_init__(self) -> None:
         self.optimizer = copy.deepcopy(self.optimizer)  # it may keep state, which is this participant's alone
@@ -147,7 +149,10 @@ class Trainer:
         if not output.requires_grad:  # the parameters do not reach it, e.g. all outputs were dropped
             return [torch.zeros_like(p) for p in self.params]
         grads = torch.autograd.grad(output, self.params, allow_unused=True)
-        return self._clip([torch.zeros_like(p) if g is None else g for p, g in zip(self.params, grads, strict=True)])
+        filled = [torch.zeros_like(p) if g is None else g for p, g in zip(self.params, grads, strict=True)]
+        if self.pruned is not None:
+            filled[self.pruned] = filled[self.pruned] * (self.params[self.pruned] != 0).any(dim=0)
+        return self._clip(filled)
 
 
 def scalar_along(output: Tensor, grad: Tensor) -> Tensor:

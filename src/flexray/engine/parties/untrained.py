@@ -17,11 +17,13 @@ from typing_extensions import override
 
 from flexray.core.columns import Rows
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, ServerReply, Turn
-from flexray.data.base import Split
+from flexray.data.base import BoolArray, Split
 from flexray.engine.parties.devices import Compute
 from flexray.engine.parties.group import PartyGroup
 from flexray.engine.parties.labels import BlindServer, LabelHolder
 from flexray.engine.parties.party import Party
+from flexray.engine.parties.selecting import SelectingBlindServer, SelectingServer
+from flexray.engine.parties.selecting_group import SelectingGroup
 from flexray.engine.parties.server import Server
 from flexray.engine.parties.spec import ParticipantSpec, Shared
 from flexray.engine.parties.table import Arrivals
@@ -95,6 +97,13 @@ class UntrainedGroup(PartyGroup):
             self._samples = self._shared.counts(np.arange(self._shared.outline.sizes["train"]))
         return self._reports(index, orders, absent_next, self._up_bytes() if hands_over else nothing, nothing)
 
+    def drop(
+        self, index: int, orders: Sequence[Order], absent_next: Sequence[int] | None, penalty: float,
+        kept: Sequence[BoolArray],
+    ) -> GroupReply:  # fmt: skip
+        """Report a round in which parties drop features."""
+        return self.learn(index, orders, absent_next, hands_over=False)
+
     def _up_bytes(self) -> list[int]:
         """Return the bytes of every party's message of embeddings."""
         if not self._shared.wires:
@@ -158,6 +167,14 @@ class UntrainedServer(BlindServer):
     def train(self, index: int, order: Order, *replies: GroupReply) -> ServerReply:
         weight = self._shared.server.optimizer.max_weight(order.tau, order.lr)
         return ServerReply(self._state_v, Report(order.tau, weight))
+
+    def drop(self, index: int, order: Order, penalty: float, *replies: GroupReply) -> ServerReply:
+        """Report a round in which the server drops components."""
+        return self.train(index, order)
+
+    def kept_of(self, parties: Sequence[int]) -> tuple[BoolArray, ...]:
+        """Return nothing: what would be left is not known."""
+        return ()
 
     @override
     def gradients(self, index: int, *replies: GroupReply) -> int:
@@ -232,4 +249,6 @@ def classes_of(shared: Shared) -> tuple[type[PartyGroup], type[Server], type[Lab
     """Return the classes of a run's groups of parties, of its server, and of a party that alone holds the labels."""
     if not shared.learns:
         return UntrainedGroup, UntrainedServer, UntrainedHolder
+    if shared.selects:
+        return SelectingGroup, SelectingServer if shared.label_party is None else SelectingBlindServer, LabelHolder
     return PartyGroup, Server if shared.label_party is None else BlindServer, LabelHolder
