@@ -95,8 +95,10 @@ def test_data_is_given_as_a_file() -> None:
 
 def test_a_timeout_that_chooses_itself_is_named_and_may_be_the_settings_own() -> None:
     words = ("learn=false", "dataset=sizes", "dataset.parties=3", "rounds=4", "lr=0.1", "adaptive.A=1")
-    found = flexray.advise(*words, "timeout=auto", timeouts=[8.0])
-    assert found.auto_timeout == flexray.advise(*words, timeouts=[8.0]).auto_timeout != 20.0
-    assert found.timeouts["timeout"].tolist() == sorted([8.0, found.auto_timeout])
+    found = flexray.advise(*words, "timeout=auto", timeouts=[10.0])
+    assert found.auto_timeout == flexray.advise(*words, timeouts=[10.0]).auto_timeout != 20.0
+    assert found.timeouts["timeout"].tolist() == sorted([10.0, found.auto_timeout])
     assert f"timeout=auto would begin with {found.auto_timeout:g}; it depends on adaptive.A" in repr(found)
-    assert flexray.advise(*words, "algo=pbcd").auto_timeout is None
+    refused = flexray.advise(*words, "rates=static", timeouts=[10.0])
+    assert refused.auto_timeout is None
+    assert "timeout=auto" not in repr(refused)

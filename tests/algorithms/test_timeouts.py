@@ -59,24 +59,28 @@ def chosen(algorithm: RoundAlgorithm, **moment: Any) -> Plan:
     return plan_round(algorithm, replace(Moment(0, 0.0, IDLE), **moment))
 
 
-def test_longer_is_better_until_the_reach_is_used_up() -> None:
-    assert choose({2.0}, lambda timeout: (timeout + 10, timeout / 30)) == 30.0
+def test_longer_rounds_pay_until_they_move_too_far() -> None:
+    assert choose({2.0}, lambda timeout: (timeout + 10, timeout / 30)) == 24.0
+    assert choose({2.0}, lambda timeout: (timeout + 1000, timeout / 30)) == 58.0  # nearly as far as is fastest
     assert choose({2.0}, lambda timeout: (timeout, timeout / 30)) == 2.0  # messages are free: no timeout is better
     assert choose({2.0}, lambda timeout: (timeout + 10, 1.0)) == 2.0
-    assert choose({2.0}, lambda timeout: (7.0, timeout / 30)) == 30.0
+    assert choose({1.0, 4.0}, lambda timeout: (max(timeout, 4.0) + 10, timeout / 8)) == 9.0
+    assert choose({1.0, 4.0}, lambda timeout: (max(timeout, 4.0) + 10, 3 * timeout)) == 1.0  # too far with any
+    assert choose({1.0, 4.0}, lambda timeout: (max(timeout, 4.0) + 10, 1.0)) == 4.0  # iterations that cost nothing
     assert choose(set(), lambda timeout: (1.0, 1.0)) is None
-    assert choose({1.0}, lambda timeout: (timeout + 10, 1e-9 * timeout)) == 511.0  # a rate of next to nothing
+    assert choose({1.0}, lambda timeout: (timeout + 10, 1e-9 * timeout)) == 996.0  # a rate of next to nothing
+    assert choose({2.0}, lambda timeout: (timeout + 10, 0.0)) == 2.0
 
 
-def test_flex_goes_on_until_rounds_reach_as_far_as_adaptive_ones() -> None:
-    """With plain SGD at a rate of 0.1, 15 local iterations of everybody reach 1.5."""
+def test_flex_weighs_how_far_rounds_move_against_messages() -> None:
+    """With plain SGD at a rate of 0.1, 15 local iterations of everybody move as far as A, which is 1.5."""
     plan = chosen(FlexVFL(system()))
-    assert (plan.timeout_units, plan.tau) == (22.0, (5, 11, 22, 22))
-    assert plan.duration_units == 32.0
-    assert chosen(FlexVFL(system(lr=(0.2,) * 4))).timeout_units == 11.0
-    assert chosen(FlexVFL(system(base_rates=(3.0,) * 4))).timeout_units == 43.0
-    assert chosen(FlexVFL(system(optimizers=(LocalSGD(0.9),) * 4))).timeout_units == 8.0
-    assert chosen(FlexVFL(system(t_comm=0.0))).timeout_units == 4.0
+    assert (plan.timeout_units, plan.tau) == (20.0, (5, 10, 20, 20))
+    assert plan.duration_units == 30.0
+    assert chosen(FlexVFL(system(lr=(0.2,) * 4))).timeout_units == 12.0
+    assert chosen(FlexVFL(system(base_rates=(3.0,) * 4))).timeout_units == 32.0
+    assert chosen(FlexVFL(system(optimizers=(LocalSGD(0.9),) * 4))).timeout_units == 10.0
+    assert [chosen(FlexVFL(system(t_comm=t_comm))).timeout_units for t_comm in (0.0, 100.0)] == [4.0, 32.0]
 
 
 def test_adaptive_rounds_are_as_short_as_the_slowest_allows() -> None:
@@ -88,15 +92,15 @@ def test_adaptive_rounds_are_as_short_as_the_slowest_allows() -> None:
 
 def test_the_synchronous_ones_choose_by_the_iterations_of_all() -> None:
     plan = chosen(SyncMinVFL(system()))
-    assert (plan.timeout_units, plan.tau) == (60.0, (15,) * 4)
+    assert (plan.timeout_units, plan.tau) == (40.0, (10,) * 4)
     plan = chosen(SyncMaxVFL(system()))
-    assert (plan.timeout_units, plan.tau, plan.duration_units) == (15.0, (15,) * 4, 70.0)
+    assert (plan.timeout_units, plan.tau, plan.duration_units) == (10.0, (10,) * 4, 50.0)
 
 
 def test_the_absent_and_the_frozen_do_not_count() -> None:
     algorithm = FlexVFL(system())
     assert chosen(algorithm, absent=frozenset({0})).timeout_units == 18.0
-    assert chosen(algorithm).timeout_units == 22.0
+    assert chosen(algorithm).timeout_units == 20.0
     nobody = chosen(FlexVFL(system(frozen=(False, False, False, True))), absent=frozenset({0, 1, 2}))
     assert (nobody.tau, nobody.duration_units) == ((0,) * 4, nobody.timeout_units)
     assert nobody.timeout_units == chosen(FlexVFL(system(frozen=(False, False, False, True)))).timeout_units
@@ -109,7 +113,7 @@ def test_what_a_round_of_measured_seconds_takes_besides_counts_as_messages_do() 
         measured = Measured(BASE, BASE, (0.0,) * 4, BASE, round_s, places, places, (float("inf"),) * 4)
         return chosen(FlexVFL(system(t_comm=0.0, measured=measured))).timeout_units
 
-    assert (timeout(0.0), timeout(10.0)) == (4.0, 22.0)
+    assert (timeout(0.0), timeout(10.0)) == (4.0, 20.0)
 
 
 class Growing(RoundAlgorithm):

@@ -69,6 +69,7 @@ def test_calibrated_on_its_processes(compose_job: Compose, on_ray: RunOnRay, tmp
     assert (found.process, len(set(found.machine))) == ((0, 1, 2, 3, 4), 1)
     file = summed({128: found}, [], tmp_path / "measured.yaml")
     assert min(file.network["t_comm"].values()) > 0  # messages really travel
+    assert 0 < file.driver_s < 0.1
     file.write()
     again = compose_job("algo=flex", *SMALL, "speeds=measured", f"speeds.path={file.path}", "rounds=1")
     assert again.experiment.time_unit == "seconds"

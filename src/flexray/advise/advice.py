@@ -84,7 +84,7 @@ class Advice:
         experiment: The run in question.
         horizon: Simulated time of every trial.
         trials: Those of every variant, one per seed.
-        auto_timeout: What ``timeout=auto`` gives the first round; None where there is no timeout.
+        auto_timeout: What ``timeout=auto`` gives the first round; None where that is refused.
     """
 
     algo: str

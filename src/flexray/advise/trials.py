@@ -54,7 +54,7 @@ def advised(overrides: Sequence[str], keys: Mapping[str, Any], timeouts: Sequenc
         untrained = replace(x, shared=replace(x.shared, learns=False))
         if not any(key_of(word) in LIMITS for word in words):
             untrained = replace(untrained, limits=Limits(ROUNDS * (len(x.parties) if x.algorithm.takes_turns else 1)))
-        horizon, auto, system = _run(own, untrained).time, _auto_timeout(own, untrained), x.algorithm.system
+        horizon, auto, system = _run(own, untrained).time, _auto_timeout(words, given.objects), x.algorithm.system
         if system.chooses_timeout and auto is not None:
             system = replace(system, timeout_units=auto)
         tried = variants(system, x.speeds.utilization(0, 0.0), timeouts, own.algo not in WITHOUT_TIMEOUT)
@@ -63,13 +63,14 @@ def advised(overrides: Sequence[str], keys: Mapping[str, Any], timeouts: Sequenc
     return Advice(own.algo, own.dataset, x, horizon, found, auto)
 
 
-def _auto_timeout(job: Job, untrained: Experiment) -> float | None:
-    """Return what ``timeout=auto`` gives the first round; None where there is no timeout."""
-    algorithm = untrained.algorithm
-    if not algorithm.has_timeout:
+def _auto_timeout(words: Sequence[str], objects: Mapping[str, Any]) -> float | None:
+    """Return what ``timeout=auto`` gives the first round; None where that is refused."""
+    try:
+        job = build_typed([*words, *OWN, "timeout=auto"], objects)
+    except ConfigError:
         return None
-    chooses = algorithm.for_system(replace(algorithm.system, chooses_timeout=True))
-    return _run(job, replace(untrained, algorithm=chooses, limits=Limits(1))).timeout
+    x = job.experiment
+    return _run(job, replace(x, shared=replace(x.shared, learns=False), limits=Limits(1))).timeout
 
 
 def _tried(
