@@ -68,6 +68,7 @@ class Data:
         folder: Its folder below ``--data``.
         evaluations: How many, at equal simulated times; the large sets have fewer, or these would be most of the work.
         table: It comes with scikit-learn, and is cut into three parties of equal numbers of columns.
+        without: Algorithms that its models do not suit.
     """
 
     words: tuple[str, ...]
@@ -77,6 +78,7 @@ class Data:
     folder: str = ""
     evaluations: int = 100
     table: bool = False
+    without: tuple[str, ...] = ()
 
 
 TABLE = ("dataset=table", "dataset.label=target", "dataset.batch_size=32", "embedding=8")
@@ -144,6 +146,7 @@ def main(arguments: Sequence[str]) -> int:
     entries = [
         Entry(algo, data, system, options.out / "runs", (*words_of(data, system, options), *algorithm(algo)))
         for data, system, algo in itertools.product(chosen, options.systems, options.algo)
+        if algo not in DATA[data].without
     ]
     failed = search(entries, options.jobs)
     searched = [entry for entry in entries if entry.losses]
