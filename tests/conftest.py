@@ -51,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[ADDRESS] = start_server()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give all tests with real Ray to one of the processes that run tests side by side."""
     for item in items:

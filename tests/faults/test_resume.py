@@ -194,7 +194,7 @@ def test_more_rounds_may_be_wished(start: Start, undisturbed: Callable[..., Path
 CASES = {
     "fedonce": "algo=fedonce algo.apart_rounds=6 algo.guest=b rounds=14 model.dropout=0.1",
     "less": "algo=less algo.pretrain_rounds=2 algo.component_rounds=3 algo.component_penalty=0.4 algo.feature_rounds=4"
-    " algo.feature_penalty=0.3 rounds=14 server=linear optimizer=adam optimizer.keep_state=true network.bits=6",
+    " algo.feature_penalty=0.3 rounds=18 server=linear optimizer=adam optimizer.keep_state=true network.bits=6",
     "tdcd": "algo=tdcd algo.local_iterations=2 algo.clients=3 rounds=14 model.dropout=0.1",
 }
 
