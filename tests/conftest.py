@@ -51,14 +51,6 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[ADDRESS] = start_server()
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all tests with real Ray to one of the processes that run tests side by side."""
-    for item in items:
-        if item.get_closest_marker("ray"):
-            item.add_marker(pytest.mark.xdist_group("ray"))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> Iterator[None]:
     """Small tensors are slower on many threads, above all beside another process; imports need no collecting.
