@@ -1,24 +1,19 @@
 # make run   sets up and runs the default experiment;  make run ARGS="algo=adaptive rounds=100"
-# make test  sets up and runs the tests: those with real Ray in one process, beside it the others
+# make test  sets up and runs the tests: those without Ray side by side, then those with real Ray
 # make docs  renders the docstrings: build/docs/index.html
 # make check what CI and pre-commit check besides: format, lint, types
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-with-ray test-without-ray check bench docs clean
+.PHONY: run test check bench docs clean
 
 run: $(VENV)/installed
 	$(BIN)/python -m flexray.run $(ARGS)
 
 test: $(VENV)/installed
-	@$(MAKE) --no-print-directory -j 2 test-with-ray test-without-ray
-
-test-with-ray: $(VENV)/installed
-	$(BIN)/python -m pytest -m ray $(ARGS)
-
-test-without-ray: $(VENV)/installed
 	$(BIN)/python -m pytest -m "not ray" -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m ray $(ARGS)
 
 check: $(VENV)/installed
 	$(BIN)/ruff format --check .
