@@ -177,6 +177,8 @@ class RoundAlgorithm(Phased, Algorithm, ABC):
     """The timeout that was chosen last, and what for; not saved, as the same is chosen again."""
     needs_reports: bool = False
     """Whether :meth:`plan` reads the reports of the round before (the driver then cannot submit ahead)."""
+    clients: int = 1
+    """Clients of every party, among which its samples are divided."""
 
     @abstractmethod
     def plan(self, now: Moment) -> Plan:

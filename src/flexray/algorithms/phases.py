@@ -24,8 +24,6 @@ class Phased:
 
     selects: bool = False
     """Whether components of embeddings and features are dropped; the models then begin with a linear layer."""
-    clients: int = 1
-    """Clients of every party, among which its samples are divided."""
 
     def phase(self, index: int) -> Phase:
         """Return what is done in a round (0-based), the same each time."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from flexray.algorithms.base import EventAlgorithm, Moment, Plan, RoundAlgorithm, System
-from flexray.algorithms.phases import Phase, Phased
+from flexray.algorithms.phases import Phase
 from flexray.core.errors import ConfigError
 
 
@@ -57,7 +57,7 @@ class ReplayRounds(RoundAlgorithm):
         original: What planned them, and says what was done in each.
     """
 
-    def __init__(self, system: System, recorded: tuple[Recorded, ...], original: Phased) -> None:
+    def __init__(self, system: System, recorded: tuple[Recorded, ...], original: RoundAlgorithm) -> None:
         super().__init__(system)
         self._recorded, self._original = recorded, original
         self.selects, self.clients = original.selects, original.clients

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from flexray.algorithms.base import Moment, Plan, RoundAlgorithm
 from flexray.algorithms.checked import plan_dummy, plan_round
@@ -20,8 +20,10 @@ from flexray.engine.driver.base import Driver
 from flexray.engine.driver.experiment import Experiment
 from flexray.engine.driver.records import Pending, completed, new_record
 from flexray.engine.driver.seam import Placement, Runtime
-from flexray.engine.parties.selecting import SelectingServer
-from flexray.engine.parties.selecting_group import SelectingGroup
+
+if TYPE_CHECKING:
+    from flexray.engine.parties.selecting import SelectingServer
+    from flexray.engine.parties.selecting_group import SelectingGroup
 
 
 class RoundDriver(Driver):

@@ -19,10 +19,10 @@ from flexray.core.errors import RunFolderError
 from flexray.core.messages import Answer, FloatArray, GroupReply, Order, Report, Saved, ServerReply, State, Turn
 from flexray.data.base import IdArray, Split
 from flexray.data.batches import Batch, BatchStream
+from flexray.engine.parties.kinds import make_party
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi, as_one_vector
 from flexray.engine.parties.rehearsal import stacks
-from flexray.engine.parties.selecting import make_party
 from flexray.engine.parties.spec import ParticipantSpec, Shared, peak_memory_mb
 from flexray.engine.parties.splits import Splits
 from flexray.engine.parties.stack import Stack

@@ -22,7 +22,6 @@ from flexray.engine.parties.devices import seed_torch
 from flexray.engine.parties.labels import BlindServer
 from flexray.engine.parties.lasso import Selection
 from flexray.engine.parties.server import Server
-from flexray.engine.parties.silo import SiloParty
 from flexray.engine.parties.spec import ParticipantSpec, Shared
 from flexray.engine.parties.state import fitting, with_more
 
@@ -103,13 +102,6 @@ class SelectingParty(ApartParty):
         if TARGET in saved.arrays:
             self._target_no = fitting(saved, TARGET, (self._shared.outline.sizes["train"], self.width))
         super().load(saved)
-
-
-def make_party(spec: ParticipantSpec, shared: Shared) -> ApartParty:
-    """Return the party that a run needs."""
-    if shared.clients > 1:
-        return SiloParty(spec, shared)
-    return SelectingParty(spec, shared) if shared.selects else ApartParty(spec, shared)
 
 
 def _kept(saved: Saved, width: int) -> BoolArray:
