@@ -35,9 +35,16 @@ def test_medians_and_what_is_left() -> None:
     found = summed({8: TIMINGS}, ["dataset=table"], HERE)
     assert found.network == {"t_comm": {"a": 0.00104, "b": 0.001}, "bandwidth": {"b": 1e6}}
     assert found.participants["a"] == {
-        "iteration_s": 0.011, "first_s": 0.012, "embedding_s": 0.003, "turn_s": 0.01796, "spread": 0.909,
+        "iteration_s": 0.011, "first_s": 0.012, "together_s": 0.011, "embedding_s": 0.003, "turn_s": 0.01796,
+        "spread": 0.909,
     }  # fmt: skip
-    assert found.participants["server"] == {"iteration_s": 0.005, "first_s": 0.005, "turn_s": 0.006, "spread": 0.0}
+    assert found.participants["server"] == {
+        "iteration_s": 0.005,
+        "first_s": 0.005,
+        "together_s": 0.005,
+        "turn_s": 0.006,
+        "spread": 0.0,
+    }
     assert found.participants["b"]["turn_s"] == pytest.approx(0.04 - 0.006 - 0.001 - 0.0002)
     assert found.round_s == pytest.approx(0.032 - (0.021 + 0.004) - (0.001 + 0.002))
     assert (found.evaluation_s, found.machines, found.about["batch_sizes"]) == (0.1, {}, [8])

@@ -58,6 +58,9 @@ def test_participants_of_one_machine_wait_for_a_core() -> None:
     two = replace(ALONE, machine=(0, 0, 0), cores=(2.0,))
     assert two.unit_s((False, False, False)) == pytest.approx((0.015, 0.03, 0.0075))
     assert two.unit_s((False, False, True)) == pytest.approx(ALONE.iteration_s)
+    timed = replace(two, together_s=(0.013, 0.0, 0.006))
+    assert timed.unit_s((False, False, False)) == pytest.approx((0.013, 0.03, 0.006))
+    assert timed.with_iterations((0.02, 0.02, 0.005)).unit_s((False,) * 3) == pytest.approx((0.026, 0.03, 0.006))
     works = (0.015 + 0.004, 0.02 + 0.002, 0.005)  # the server ends first, at two thirds of a core for each
     assert two.round_seconds((1, 1, 1), IDLE, 0.0) == pytest.approx(sum(works[2:]) * 1.5 + works[1] - 0.005 + 0.001)
     one = replace(ALONE, machine=(0, 0, 0), cores=(1.0,))

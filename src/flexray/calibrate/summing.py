@@ -13,6 +13,7 @@ import numpy as np
 
 import flexray
 from flexray.calibrate.calibration import Calibration
+from flexray.config.measured import SECONDS
 from flexray.core.measured import NO_WAIT, Measured
 from flexray.core.timings import Samples, Timings
 
@@ -57,10 +58,12 @@ def _participant(parts: Mapping[int, _Sums], k: int) -> dict[str, Any]:
     timings, measured = last.timings, {size: part.measured for size, part in parts.items()}
     is_server = k == len(timings.names) - 1
     node: dict[str, Any] = {}
-    for key in ("iteration_s", "first_s", "embedding_s", "turn_s"):
+    for key in SECONDS:
+        values = {size: _rounded(getattr(own, key)[k]) for size, own in measured.items()}
         if key != "embedding_s" or not is_server:
-            values = {size: _rounded(getattr(own, key)[k]) for size, own in measured.items()}
             node[key] = values if len(values) > 1 else next(iter(values.values()))
+    if not all(own.together_s[k] for own in measured.values()):  # one process, or frozen
+        del node["together_s"]
     if timings.alone[k]:
         node["spread"] = round(_spread(timings.alone[k]), 3)
     shares = timings.process.count(timings.process[k]) > 1
@@ -94,6 +97,8 @@ def _measured(timings: Timings, turn_links: Sequence[float], crowded: Mapping[in
     first = [_median(f) if f else s for f, s in zip(timings.first, iteration, strict=True)]
     answer = _median(timings.answer) + (_median(timings.between) if timings.between else 0.0)
     driver = _median(timings.driver) if timings.driver else 0.0
+    apart = len(set(timings.process)) > 1
+    together = tuple(_median(samples) if samples and apart else 0.0 for samples in timings.together)
     embedding = [_median(samples) for samples in timings.embedding[:-1]]
     turns = [  # which end with the embeddings of the next, however little is left
         max(own, _median(samples) - answer - driver - link)
@@ -111,6 +116,7 @@ def _measured(timings: Timings, turn_links: Sequence[float], crowded: Mapping[in
         machine=machine,
         cores=tuple(cores.get(m, NO_WAIT) for m in range(max(machine) + 1)),
         driver_s=driver,
+        together_s=together,
     )
 
 

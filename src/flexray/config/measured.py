@@ -19,7 +19,7 @@ from flexray.core.runfolder import read_yaml
 log = logging.getLogger("flexray")
 
 MEASURED = "measured"
-SECONDS = ("iteration_s", "first_s", "embedding_s", "turn_s")
+SECONDS = ("iteration_s", "first_s", "together_s", "embedding_s", "turn_s")
 """Keys of a participant with seconds, each a number or a mapping from batch sizes to numbers."""
 OWN = (*SECONDS, "spread", "process", "machine")
 RIVALS = {
@@ -122,7 +122,7 @@ def read_measured(path: Path, names: Sequence[str], batch_size: int | None = Non
 def _measured(content: Mapping[str, Any], names: Sequence[str], batch_size: int | None) -> Measured:
     known_keys("", content, SECTIONS, DataError)
     own = _participants(_section(content, "participants"), names)
-    iteration, first, embedding, turn = (
+    iteration, first, together, embedding, turn = (
         [_seconds(node, name, key, batch_size) for name, node in own] for key in SECONDS
     )
     for (name, _), seconds in zip(own, iteration, strict=True):
@@ -144,6 +144,7 @@ def _measured(content: Mapping[str, Any], names: Sequence[str], batch_size: int 
         machine=_numbers(machine),
         cores=_cores(_section(content, "machines"), list(dict.fromkeys(machine))),
         driver_s=_driver_s(_section(content, "driver")),
+        together_s=tuple(s or 0.0 for s in together),
     )
 
 

@@ -30,6 +30,7 @@ class Measured:
         machine: Number of the machine on which each lives.
         cores: Cores of every machine; infinite where nobody waits for one.
         driver_s: VAFL: what the driver, which handles one turn after another, is busy with each; 0: with none.
+        together_s: A local iteration while all others take theirs; 0, or no list: what follows from ``cores``.
     """
 
     iteration_s: tuple[float, ...]
@@ -41,6 +42,7 @@ class Measured:
     machine: tuple[int, ...]
     cores: tuple[float, ...]
     driver_s: float = 0.0
+    together_s: tuple[float, ...] = ()
 
     @cached_property
     def _by_process(self) -> tuple[tuple[int, ...], ...]:
@@ -53,13 +55,17 @@ class Measured:
         before = self.iteration_s
         first = [f if s == b else s for f, s, b in zip(self.first_s, iteration_s, before, strict=True)]
         turn = [max(0.0, t + s - b) for t, s, b in zip(self.turn_s, iteration_s, before, strict=True)]
-        return replace(self, iteration_s=tuple(iteration_s), first_s=tuple(first), turn_s=tuple(turn))
+        together = [t * s / b for t, s, b in zip(self.together_s, iteration_s, before, strict=False)]
+        return replace(
+            self, iteration_s=tuple(iteration_s), first_s=tuple(first), turn_s=tuple(turn), together_s=tuple(together)
+        )
 
     def unit_s(self, frozen: Sequence[bool]) -> tuple[float, ...]:
         """Return the seconds of a local iteration while all others that are not ``frozen`` take theirs."""
         busy = [1.0 if any(not frozen[k] for k in own) else 0.0 for own in self._by_process]
         crowding = self._crowding(busy)
-        return tuple(s * crowding[m] for s, m in zip(self.iteration_s, self.machine, strict=True))
+        usual = [s * crowding[m] for s, m in zip(self.iteration_s, self.machine, strict=True)]
+        return tuple(t or s for t, s in zip(self.together_s or usual, usual, strict=True))
 
     def round_seconds(
         self, tau: Sequence[int], share: Sequence[float], least_s: float, absent: frozenset[int] = frozenset(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from flexray.algorithms.adaptive import static_rates
@@ -20,8 +21,8 @@ from flexray.engine.driver.rounds import RoundDriver
 from flexray.engine.driver.seam import Placement, Runtime
 from flexray.engine.parties.pace import Timer
 
-DUMMY_S = 0.25
-"""Longest time that a participant computes in the dummy round."""
+DUMMY_S, ALL_DUMMIES_S = 0.05, 0.4
+"""How long participants compute in a dummy round, where an iteration is no longer; when no other is begun."""
 
 
 class WallRoundDriver(RoundDriver):
@@ -96,12 +97,19 @@ class WallRoundDriver(RoundDriver):
         return max(spans.values())
 
     def _measure_base_times(self) -> None:
-        """Time a round of at most :data:`DUMMY_S` and give the algorithm the seconds of a local iteration."""
+        """Time dummy rounds and give the algorithm the median seconds of a local iteration.
+
+        A single round is cold at first and easily disturbed, and tau of a whole run may hang on it (Sync-Max).
+        """
         system = self._algorithm.system
-        pace = Pace(1.0, min(DUMMY_S, system.timeout_units), fill=True, rehearsal=True)
+        pace = Pace(1.0, DUMMY_S, fill=True, rehearsal=True)
         orders = [Order(0 if frozen else 1, lr, pace) for frozen, lr in zip(system.frozen, system.lr, strict=True)]
-        reports, _ = self._rehearse(orders)
-        system = replace(system, base_units=self._base_times(reports))
+        found: list[list[float]] = []
+        timer = Timer()
+        while not found or timer.now() < ALL_DUMMIES_S:
+            reports, _ = self._rehearse(orders)
+            found.append([report.unit_s for report in reports])
+        system = replace(system, base_units=self._base_times([median(own) for own in zip(*found, strict=True)]))
         if self._wall.static_rates:
             system = replace(system, lr=static_rates(system))
         self._algorithm = self._algorithm.for_system(system)
@@ -129,10 +137,10 @@ class WallRoundDriver(RoundDriver):
         self._runtime.get([*put_back, *self._at_server(lambda server: server.set_state(head))])
         return reports, seconds
 
-    def _base_times(self, reports: tuple[Report, ...]) -> tuple[float, ...]:
+    def _base_times(self, seconds: list[float]) -> tuple[float, ...]:
         """Return seconds per local iteration; for those who take none, the slowest one's."""
-        slowest = max(report.unit_s for report in reports) or 1.0
-        return tuple((report.unit_s or slowest) * slow for report, slow in zip(reports, self._slower, strict=True))
+        slowest = max(seconds) or 1.0
+        return tuple((own or slowest) * slow for own, slow in zip(seconds, self._slower, strict=True))
 
 
 def relative_times(experiment: Experiment) -> tuple[float, ...]:
