@@ -16,7 +16,7 @@ from flexray.config.by_participant import resolve
 from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import build_absences, check_algorithm, labels_at, wires
+from flexray.config.links import build_absences, check_algorithm, check_overlapping, labels_at, wires
 from flexray.config.measured import with_measured
 from flexray.config.missing import check_combined, stands_in, with_missing
 from flexray.config.network import build_network, round_trips
@@ -114,8 +114,8 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         network=build_network(config, outline.parties, seed, base_dir, algorithm.takes_turns),
         absences=absences,
     )
-    check_limits(experiment)
-    check_combined(experiment)
+    for check in (check_overlapping, check_limits, check_combined):
+        check(experiment)
     return Job(
         algo=algo,
         dataset=dataset,
@@ -189,6 +189,7 @@ def _shared(
         stands_in=stands_in(config),
         selects=isinstance(algorithm, RoundAlgorithm) and algorithm.selects,
         clients=algorithm.clients if isinstance(algorithm, RoundAlgorithm) else 1,
+        per_gradient=algorithm.per_gradient if isinstance(algorithm, RoundAlgorithm) else 0,
     )
 
 
