@@ -141,6 +141,21 @@ def test_it_takes_the_same_time_if_nothing_is_learned(compose_small: Compose, ru
         assert replace(one, train_loss=0.0) == replace(other, train_loss=0.0)
 
 
+def test_measured_seconds_are_refused(compose_small: Compose, tmp_path: Path) -> None:
+    path = tmp_path / "seconds.yaml"
+    path.write_text("participants: {default: {iteration_s: 1}}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^speeds: the algo has parties ahead of their gradients, and measured"):
+        compose_small("algo=bsvfl", "speeds=measured", f"speeds.path={path}")
+
+
+def test_more_iterations_than_there_are_gradients_are_refused(
+    compose_small: Compose, run_inline: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BSVFL, "plan", lambda self, now: self.wait_for_all(now, 2 * self.local_iterations))
+    with pytest.raises(ConfigError, match="^algo: a is to step along 2 gradients and has 1$"):
+        run_inline(compose_small("algo=bsvfl"))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
