@@ -152,7 +152,7 @@ def test_more_iterations_than_there_are_gradients_are_refused(
     compose_small: Compose, run_inline: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BSVFL, "plan", lambda self, now: self.wait_for_all(now, 2 * self.local_iterations))
-    with pytest.raises(ConfigError, match="^algo: a is to step along 2 gradients and has 1$"):
+    with pytest.raises(ConfigError, match=r"^algo: a is to step along 2 gradients and has 1$"):
         run_inline(compose_small("algo=bsvfl"))
 
 
