@@ -11,10 +11,11 @@ import pytest
 from flexray.calibrate.calibration import Calibration
 from flexray.calibrate.summing import summed
 from flexray.config.job import Job
-from flexray.core.messages import Record, RoundRecord
+from flexray.core.messages import Order, Record, Report, RoundRecord
 from flexray.core.timings import Timings
 from flexray.engine.driver.experiment import WallClock
 from flexray.engine.driver.make import make_driver
+from flexray.engine.driver.wall_rounds import WallRoundDriver
 from flexray.engine.hosts.inline import borrowed_torch
 from helpers.jobs import Compose
 from helpers.made_time import Now, SideBySide, model_that_takes, set_clocks
@@ -83,6 +84,20 @@ def test_rounds_last_as_long_as_predicted(place: str, algo: str, both: Both) -> 
     assert [r.duration for r in predicted[between]] == pytest.approx([r.duration for r in real[between]], rel=0.01)
     for one, other in zip(predicted[between], real[between], strict=True):
         assert max(abs(a - b) for a, b in zip(one.tau, other.tau, strict=True)) <= 1
+
+
+def test_tau_does_not_hang_on_a_dummy_round_that_is_disturbed(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, rehearse, calls = ("cluster=local", "algo=sync_max", "rounds=2"), WallRoundDriver._rehearse, list[int]()
+
+    def disturbed(driver: WallRoundDriver, orders: list[Order]) -> tuple[tuple[Report, ...], float]:
+        reports, seconds = rehearse(driver, orders)
+        calls.append(len(orders))
+        return tuple(r._replace(unit_s=r.unit_s * (3 if len(calls) == 1 else 1)) for r in reports), seconds
+
+    quiet = both(*words)[1]
+    monkeypatch.setattr(WallRoundDriver, "_rehearse", disturbed)
+    assert [r.tau for r in both(*words)[1]] == [r.tau for r in quiet]
+    assert len(calls) > 3
 
 
 @pytest.mark.parametrize(("place", "utilization"), [("local", "[0,0.5,0.3,0.2]"), ("packed", "0"), ("inline", "0")])

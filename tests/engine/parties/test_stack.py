@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from flexray.core.errors import ConfigError
 from flexray.core.messages import Ended, EvalRecord, Record, RoundRecord, Started
 from flexray.engine.parties import kernels, layers, splits
-from flexray.engine.parties.layers import LossGradient, Networks, Rows, layers_of
+from flexray.engine.parties.layers import layers_of
+from flexray.engine.parties.networks import LossGradient, Networks, Rows
 from flexray.engine.parties.stack import Stack
 from flexray.optimizers import LocalSGD
 from flexray.run.command import run_command
@@ -97,6 +98,19 @@ def test_all_bits_are_those_of_parties_alone(both: Both, words: tuple[str, ...])
     assert_equal(one, other)
     assert stacked(one) == 4
     assert stacked(other) == 0
+
+
+def normed(in_features: int, out_features: int) -> nn.Module:
+    """Return a network with a layer norm."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(in_features, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, out_features)
+    )
+
+
+def test_networks_with_a_layer_norm_are_stacked(both: Both) -> None:
+    one, other = both("algo=adaptive", "speeds.utilization={a:0.7,c:0.2,server:0.5}", model={"_target_": normed})
+    assert_equal(one, other)
+    assert (stacked(one), stacked(other)) == (4, 0)
 
 
 @pytest.mark.parametrize("loss", ["l1", "mse"])
@@ -195,6 +209,8 @@ KINDS: dict[str, Callable[[], list[nn.Module]]] = {
     "sigmoid": lambda: [nn.Linear(16, 16), nn.Sigmoid(), nn.Identity()],
     "gelu": lambda: [nn.GELU(), nn.Linear(16, 16)],
     "gelu by tanh": lambda: [nn.Linear(16, 16), nn.GELU(approximate="tanh")],
+    "layer norm": lambda: [nn.LayerNorm(16), nn.Linear(16, 32), nn.LayerNorm(32, bias=False), nn.ReLU()],
+    "plain layer norm": lambda: [nn.Linear(16, 32), nn.LayerNorm(32, elementwise_affine=False, eps=0.1)],
     "nested": lambda: [nn.Sequential(nn.Linear(16, 16), nn.ReLU(inplace=True)), nn.Linear(16, 32)],
 }
 

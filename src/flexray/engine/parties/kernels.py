@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 import torch
 from torch import Tensor, nn
 
-from flexray.engine.parties.layers import Networks, Rows
+from flexray.engine.parties.networks import Networks, Rows
 
 FEW = (1, 2, 3, 9)
 """Numbers of networks that are tried, as far as there are so many: many take the kernel that a few do."""

@@ -1,12 +1,9 @@
-"""Several networks of equal layers at once, with their gradients written out.
+"""Layers of several equal networks at once, with their gradients written out.
 
-Parameters of one layer are stacked, [m, ...]; each network's own stand in one row of memory, so that a step of the
-optimizer is one operation for all. Each product is the one that autograd computes for a network alone, with operands of
-the same strides, only batched: on the CPU nearly all shapes give the same bits, which a rehearsal checks
-(:mod:`flexray.engine.parties.rehearsal`).
+Each product is the one that autograd computes for a network alone, with operands of the same strides, only batched: on
+the CPU nearly all shapes give the same bits, which a rehearsal checks (:mod:`flexray.engine.parties.rehearsal`).
 
-Shapes: m = networks, b = samples, i and o = inputs and outputs of a layer, c = outputs of the whole model, p = numbers
-in a network's row.
+Shapes: m = networks, b = samples, i and o = inputs and outputs of a layer.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -24,13 +20,10 @@ from typing_extensions import override
 
 from flexray.engine.parties.phi import add_products, is_plain
 from flexray.models import MLP, Linear
-from flexray.tasks import Task
 
 aten = torch.ops.aten
-ALIGNED = 16
-"""Every parameter starts at a multiple of so many numbers, as memory of its own would."""
 SEQUENCES = (MLP, nn.Sequential)
-KNOWN = (Linear, nn.Linear, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Flatten, nn.Identity)
+KNOWN = (Linear, nn.Linear, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.LayerNorm, nn.Flatten, nn.Identity)
 
 
 class Layer(ABC):
@@ -80,6 +73,44 @@ class Affine(Layer):
         return torch.bmm(grad, self._weight_moi) if inward else grad
 
 
+class Normalized(Layer):
+    """A layer norm: one network after another, since a kernel for all rounds otherwise, but without autograd.
+
+    Args:
+        layer: That of one network.
+        params: Its weights [m, ...] and biases, as far as it has them.
+        grads: Where the gradients of both go; empty: nowhere, the layer is fixed.
+    """
+
+    def __init__(self, layer: nn.LayerNorm, params: Sequence[Tensor], grads: Sequence[Tensor] = ()) -> None:
+        self._shape, self._eps, self._grads = list(layer.normalized_shape), layer.eps, grads
+        self._params = params
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([self._normalized(x, k)[0] for k in range(len(x))])
+
+    def _normalized(self, x: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the outputs of network ``k``, with the means and deviations that it took."""
+        found: tuple[Tensor, Tensor, Tensor] = aten.native_layer_norm(x[k], self._shape, *self._own(k), self._eps)
+        return found
+
+    def _own(self, k: int) -> list[Tensor | None]:
+        """Return weight and bias of network ``k``."""
+        return [*(part[k] for part in self._params), None, None][:2]
+
+    @override
+    def backward(self, grad: Tensor, x: Tensor, y: Tensor, inward: bool) -> Tensor:
+        into, wanted = [], [inward, *(place < len(self._grads) for place in range(2))]
+        for k in range(len(x)):
+            _, mean, deviation = self._normalized(x, k)
+            own = aten.native_layer_norm_backward(grad[k], x[k], self._shape, mean, deviation, *self._own(k), wanted)
+            for part, found in zip(self._grads, own[1:], strict=False):
+                part[k].copy_(found)
+            into.append(own[0])
+        return torch.stack(into) if inward else grad
+
+
 class Pointwise(Layer):
     """An activation.
 
@@ -125,75 +156,24 @@ def layers_of(module: nn.Module) -> list[nn.Module] | None:
     return [module] if type(module) in KNOWN else None
 
 
-class Rows:
-    """The parameters of m networks, a row for each.
-
-    Args:
-        networks: The parameters of every network; they become views of its row.
-    """
-
-    def __init__(self, networks: Sequence[Sequence[nn.Parameter]]) -> None:
-        first = networks[0]
-        self.shapes = [p.shape for p in first]
-        room = [-(-p.numel() // ALIGNED) * ALIGNED for p in first]
-        self._starts = [0, *accumulate(room)]
-        self.values_mp = torch.zeros(len(networks), self._starts[-1], dtype=first[0].dtype)
-        for view, *params in zip(self.views(self.values_mp), *networks, strict=True):
-            for own, param in zip(view, params, strict=True):
-                own.copy_(param.detach())
-                param.data = own
-
-    def views(self, rows_mp: Tensor) -> list[Tensor]:
-        """Return every parameter [m, *shape] in rows of this layout."""
-        return [
-            rows_mp[:, start : start + shape.numel()].view(len(rows_mp), *shape)
-            for start, shape in zip(self._starts, self.shapes, strict=False)
-        ]
-
-
-class Networks:
-    """m networks bound to their memory.
-
-    Args:
-        layers: The layers of one of them.
-        params: Every parameter, stacked.
-        grads: Where their gradients go; empty: nowhere, the networks are fixed.
-    """
-
-    def __init__(self, layers: Sequence[nn.Module], params: Sequence[Tensor], grads: Sequence[Tensor] = ()) -> None:
-        left, into = list(params), list(grads)
-        self._layers = [_bind(layer, left, into) for layer in layers]
-
-    def forward(self, x: Tensor) -> list[Tensor]:
-        """Return the inputs [m, b, ...] and what every layer makes of them; the last are the outputs."""
-        values = [x]
-        for layer in self._layers:
-            values.append(layer.forward(values[-1]))
-        return values
-
-    def backward(self, grad: Tensor, values: Sequence[Tensor], inward: bool = False) -> Tensor:
-        """Write all gradients; return that with respect to the inputs if it is wanted.
-
-        Args:
-            grad: Gradient with respect to the outputs.
-            values: From :meth:`forward`.
-            inward: Whether the result is wanted; else it means nothing.
-        """
-        for place in reversed(range(len(self._layers))):
-            layer = self._layers[place]
-            grad = layer.backward(grad, values[place], values[place + 1], inward or place > 0)
-        return grad
-
-
-def _bind(layer: nn.Module, params: list[Tensor], grads: list[Tensor]) -> Layer:
+def bind(layer: nn.Module, params: list[Tensor], grads: list[Tensor]) -> Layer:
     """Return a layer with the next of the stacked parameters, which are taken off their lists."""
     if isinstance(layer, nn.Linear):
-        many = 1 if layer.bias is None else 2
-        own, into = params[:many], grads[:many]
-        del params[:many], grads[:many]
-        bias = own[1].unsqueeze(1) if many == 2 else None
+        own, into = _taken(layer, params, grads)
+        bias = own[1].unsqueeze(1) if len(own) == 2 else None
         return Affine(own[0], bias, [into[0], *(part.unsqueeze(1) for part in into[1:])] if into else ())
+    if isinstance(layer, nn.LayerNorm):
+        return Normalized(layer, *_taken(layer, params, grads))
     return Flatten() if isinstance(layer, nn.Flatten) else _pointwise(layer)
+
+
+def _taken(layer: nn.Module, *lists: list[Tensor]) -> list[list[Tensor]]:
+    """Take the parameters of a layer, and their gradients, off the beginning of their lists."""
+    many = len(list(layer.parameters()))
+    own = [part[:many] for part in lists]
+    for part in lists:
+        del part[:many]
+    return own
 
 
 def _pointwise(layer: nn.Module) -> Pointwise:
@@ -208,43 +188,3 @@ def _pointwise(layer: nn.Module) -> Pointwise:
         gelu = partial(functional.gelu, approximate=how)
         return Pointwise(gelu, lambda grad, x, y: aten.gelu_backward(grad, x, approximate=how))
     return Pointwise(lambda x: x, lambda grad, x, y: grad)  # nn.Identity
-
-
-class LossGradient:
-    """The gradient of a batch's mean loss with respect to m networks' predictions [m, b, c].
-
-    Args:
-        task: The loss.
-        labels_b: The labels, the same for all.
-        many: The number of networks; fewer may be asked for later, never more.
-    """
-
-    def __init__(self, task: Task, labels_b: Tensor, many: int) -> None:
-        self._task, self._labels_b, self._share = task, labels_b, 1.0 / len(labels_b)
-        self._across = task.runs_across(len(labels_b))
-        self._above: Tensor | None = None
-        if task.is_classification:
-            labels_1bc = labels_b.view(1, 1, -1) if self._across else labels_b.view(1, -1, 1)
-            self._picks = labels_1bc.expand(many, -1, -1)
-
-    def __call__(self, prediction_mbc: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradient [m, b, c], and every sample's loss [m, b] or its negative."""
-        if self._task.is_classification:
-            return self._of_classes(prediction_mbc)
-        error_mb = prediction_mbc[:, :, 0] - self._labels_b
-        if self._task.loss == "l1":
-            grad_mb, loss_mb = error_mb.sgn() * self._share, error_mb.abs()
-        else:
-            grad_mb, loss_mb = 2.0 * error_mb * self._share, error_mb.square()
-        return grad_mb.unsqueeze(2), loss_mb
-
-    def _of_classes(self, prediction_mbc: Tensor) -> tuple[Tensor, Tensor]:
-        dim = 1 if self._across else 2
-        scores = prediction_mbc.transpose(1, 2).contiguous() if self._across else prediction_mbc
-        if self._above is None:
-            self._above = torch.zeros_like(scores).scatter_(dim, self._picks, -self._share)
-        many = len(scores)
-        log = aten._log_softmax(scores, dim, False)
-        grad = aten._log_softmax_backward_data(self._above[:many], log, dim, log.dtype)
-        picked_mb = log.gather(dim, self._picks[:many]).squeeze(dim)
-        return grad.transpose(1, 2) if self._across else grad, picked_mb

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from flexray.core.messages import Order, Report
-from flexray.engine.parties.layers import Networks, Rows, layers_of
+from flexray.engine.parties.layers import layers_of
+from flexray.engine.parties.networks import Networks, Rows
 from flexray.engine.parties.trainer import Trainer
 from flexray.optimizers import LocalSGD
 

@@ -19,8 +19,9 @@ from typing_extensions import override
 from flexray.core.messages import FloatArray, Order, Report
 from flexray.data.batches import Batch
 from flexray.engine.parties.kernels import layers_agree, remembered
-from flexray.engine.parties.layers import LossGradient, Rows, layers_of
+from flexray.engine.parties.layers import layers_of
 from flexray.engine.parties.learners import Learners, kind_of
+from flexray.engine.parties.networks import LossGradient, Rows
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Fusion, Phi
 from flexray.engine.parties.spec import Shared

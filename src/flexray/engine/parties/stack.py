@@ -20,8 +20,8 @@ from flexray.core.messages import FloatArray, Order, Report
 from flexray.data.base import Split
 from flexray.data.batches import Batch
 from flexray.data.side_by_side import Load, side_by_side
-from flexray.engine.parties.layers import LossGradient, Networks
 from flexray.engine.parties.learners import Descent, Learners
+from flexray.engine.parties.networks import LossGradient, Networks
 from flexray.engine.parties.party import Party
 from flexray.engine.parties.phi import Phi, add_products
 
