@@ -122,6 +122,9 @@ def test_an_algorithm_that_needs_labels_at_the_server_refuses(algo: str, compose
 REFUSED = {
     ("labels_at=+b",): "labels_at: +b adds a party without features, and b has some; expected labels_at=b, or the name",
     ("labels_at=+all",): "labels_at: 'all' cannot name a party",
+    (
+        "labels_at=clinic",
+    ): "labels_at: unknown value 'clinic'; expected one of: 1 to 3, a, all, b, c, server, or +clinic to",
     ("labels_at=+",): "labels_at: '' cannot name a party; expected letters, digits and '_'",
     ("labels_at=+server",): "labels_at: 'server' cannot name a party",
     (ADDED, "frozen=[a,b,c,server]"): "frozen: everybody is; expected at least one participant that computes",

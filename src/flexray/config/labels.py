@@ -62,6 +62,7 @@ def labels_at(config: Mapping[str, Any], parties: Sequence[str]) -> str:
         return added
     names = list(parties)
     if str(given) not in names and not (str(given).isdigit() and 1 <= int(given) <= len(names)):
-        words = [*LABELS_AT, *names, f"1 to {len(names)}"]
-        raise ConfigError(f"labels_at: unknown value {shown(given)}{near_match(str(given), words)}")
+        hint = near_match(str(given), [*LABELS_AT, *names, f"1 to {len(names)}"])
+        new = f", or {PLUS}{given} to add a party" if isinstance(given, str) and "did you mean" not in hint else ""
+        raise ConfigError(f"labels_at: unknown value {shown(given)}{hint}{new}")
     return names[participant("labels_at", given, names)]
