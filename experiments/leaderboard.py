@@ -7,9 +7,9 @@ tried while that is the smallest or the largest; with it the other seeds run. Di
 scikit-learn; ``--data FOLDER`` adds FOLDER/mosi, FOLDER/modelnet10_views (4 of 12 views) and FOLDER/tiny_imagenet100
 (20 of 100 classes), as far as they are there.
 
-OUT then holds ``leaderboard.md`` (ranks, a table per data set and system, remarks), ``report.html`` (every run behind
-it, to filter and draw), figures, and ``runs/``. Runs that are there are not run again.
-``--algo my_package.MyAlgorithm`` puts a class of yours beside others.
+OUT then holds ``leaderboard.md`` (ranks, a table per data set and system), ``leaderboard.png`` and one per data set
+(times to the target), ``report.html`` (every run behind it, to filter and draw), curves, and ``runs/``. Runs that are
+there are not run again. ``--algo my_package.MyAlgorithm`` puts a class of yours beside others.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leaderboard_figure import draw_board
 from paper_runs import Cell, identity, run_all
 from sklearn import datasets
 
@@ -52,6 +53,8 @@ OWN = {
              "algo.feature_rounds=50", "algo.feature_penalty=0.06"),
 }  # fmt: skip
 """What single algorithms need beside their names."""
+Key = tuple[str, str]
+"""A data set and a system."""
 SEARCHED = (1, 2)
 """The seeds that rates are searched with: what is good for one may diverge with another."""
 
@@ -246,7 +249,7 @@ def training_loss(cell: Cell) -> float:
 def write(entries: Sequence[Entry], cells: Sequence[Sequence[Cell]], out: Path) -> str:
     """Write page, figures and tables of the runs that are there, and return the tables in Markdown."""
     there = {id(e): [cell.folder for cell in own if cell.done] for e, own in zip(entries, cells, strict=True)}
-    found: dict[tuple[str, str], dict[str, tuple[Entry, Result]]] = {}
+    found: dict[Key, dict[str, tuple[Entry, Result]]] = {}
     for (data, system), group in itertools.groupby(entries, key=lambda e: (e.data, e.system)):
         members = [entry for entry in group if there[id(entry)]]
         lines = {e.algo: (e, make_report(there[id(e)], Wanted(by=("algo",))).results[0]) for e in members}
@@ -256,7 +259,13 @@ def write(entries: Sequence[Entry], cells: Sequence[Sequence[Cell]], out: Path) 
         pictures.mkdir(exist_ok=True)
         for _ in draw_all(drawn.results, pictures, ("time", "bytes"), ("svg", "png")):
             pass
-    text = "\n\n".join([ranks({key: list(ranked(lines)) for key, lines in found.items()}), *texts(found)])
+    order = by_rank({key: list(ranked(lines)) for key, lines in found.items()})
+    text = "\n\n".join([ranks(order, list(found)), *texts(found)])
+    results = {key: {algo: result for algo, (_, result) in lines.items()} for key, lines in found.items()}
+    titles = {data: f"{data}, to {DATA[data].target:g}" for data, _ in found}
+    for name, panels in {"leaderboard": titles, **{data: {data: title} for data, title in titles.items()}}.items():
+        for form in ("svg", "png"):
+            draw_board(results, list(order), panels, out / f"{name}.{form}")
     (out / "leaderboard.md").write_text(f"{text}\n", encoding="utf-8", newline="\n")
     tables_too = ("dataset.path",) if any(DATA[entry.data].table for entry in entries) else ()
     report = make_report(list(itertools.chain(*there.values())), Wanted(by=(*tables_too, "speeds", "algo")))
@@ -275,18 +284,25 @@ def ranked(lines: Mapping[str, tuple[Entry, Result]]) -> Iterator[str]:
     yield from sorted(lines, key=order)
 
 
-def ranks(orders: Mapping[tuple[str, str], Sequence[str]]) -> str:
-    """Return a table of ranks by data set and system, the lowest mean first."""
-    place = [{algo: number for number, algo in enumerate(order, 1)} for order in orders.values()]
-    algos = {algo: [found[algo] for found in place if algo in found] for order in orders.values() for algo in order}
+def by_rank(orders: Mapping[Key, Sequence[str]]) -> dict[str, dict[Key, int]]:
+    """Return the ranks of every algorithm by data set and system, the lowest mean first."""
+    found: dict[str, dict[Key, int]] = {}
+    for key, order in orders.items():
+        for number, algo in enumerate(order, 1):
+            found.setdefault(algo, {})[key] = number
+    return dict(sorted(found.items(), key=lambda item: (statistics.mean(item[1].values()), item[0])))
+
+
+def ranks(order: Mapping[str, Mapping[Key, int]], keys: Sequence[Key]) -> str:
+    """Return a table of ranks by data set and system."""
     rows = [
-        [algo, f"{statistics.mean(own):.1f}", *(str(found.get(algo, "")) for found in place)]
-        for algo, own in sorted(algos.items(), key=lambda item: (statistics.mean(item[1]), item[0]))
+        [algo, f"{statistics.mean(own.values()):.1f}", *(str(own.get(key, "")) for key in keys)]
+        for algo, own in order.items()
     ]
-    return markdown(["algorithm", "mean rank", *(" ".join(key) for key in orders)], rows)
+    return markdown(["algorithm", "mean rank", *(" ".join(key) for key in keys)], rows)
 
 
-def texts(found: Mapping[tuple[str, str], Mapping[str, tuple[Entry, Result]]]) -> Iterator[str]:
+def texts(found: Mapping[Key, Mapping[str, tuple[Entry, Result]]]) -> Iterator[str]:
     """Yield a table per data set and system."""
     head = ["algorithm", "rate", "reached", "time to target", "rounds", "MB", "test accuracy", "tried", "diverged"]
     for (data, system), lines in found.items():

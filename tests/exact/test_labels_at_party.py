@@ -75,7 +75,7 @@ def test_predictions_and_their_gradients_count_on_the_link_of_the_labels(
 SETTINGS = (
     *(f"algo={algo} absence.probability=[0.4,0,0.3] network.noise=0.1" for algo in NAMES),
     "algo=vafl speeds.unit_time={a:3,c:2,server:1.5}", "algo=vafl algo.max_ahead=0 network.bits=4",
-    "algo=split", "algo=fedbcd", "algo=cvfl", "algo=efvfl", "algo=tdcd algo.clients=2",
+    "algo=split", "algo=fedbcd", "algo=cvfl", "algo=efvfl", "algo=tdcd algo.clients=2", "algo=bsvfl",
     "missing.fraction=[0.4,0,0.3] missing.stand_in=learned network.bits=3", "timeout=auto", "rates=static",
 )  # fmt: skip
 

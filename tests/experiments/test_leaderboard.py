@@ -56,11 +56,14 @@ def test_tables_and_page_are_made_and_made_again_without_running(
     assert sorted(row[0] for row in rows[1:3]) == sorted(row[0] for row in rows[4:]) == sorted(algos)
     assert "wine, trace: test accuracy 0.3 within 60 units" in made
     assert len(begun) == len(set(begun)) == 2 * (3 * 2 + 1)  # three rates with two seeds, and the third seed
-    page = (tmp_path / "report.html").read_bytes()
+    page, board = ((tmp_path / name).read_bytes() for name in ("report.html", "leaderboard.svg"))
+    assert all(f">{word}<".encode() in board for word in (*algos, "trace", "wine, to 0.3"))
     assert leaderboard.main(words) == 0
     assert len(begun) == 14
     assert (tmp_path / "leaderboard.md").read_text() == made
     assert (tmp_path / "report.html").read_bytes() == page
+    assert (tmp_path / "leaderboard.svg").read_bytes() == board
+    assert (tmp_path / "wine.png").exists()
     assert (tmp_path / "wine-trace" / "target_by_time.png").exists()
 
 

@@ -196,11 +196,13 @@ CASES = {
     "less": "algo=less algo.pretrain_rounds=2 algo.component_rounds=3 algo.component_penalty=0.4 algo.feature_rounds=4"
     " algo.feature_penalty=0.3 rounds=18 server=linear optimizer=adam optimizer.keep_state=true network.bits=6",
     "tdcd": "algo=tdcd algo.local_iterations=2 algo.clients=3 rounds=14 model.dropout=0.1",
+    "bsvfl": "algo=bsvfl algo.local_iterations=2 network.t_comm=40 rounds=14 model.dropout=0.1",
 }
 
 
 @pytest.mark.parametrize(
-    ("algo", "number"), [("fedonce", 2), ("fedonce", 9), ("less", 4), ("less", 8), ("less", 12), ("tdcd", 5)]
+    ("algo", "number"),
+    [("fedonce", 2), ("fedonce", 9), ("less", 4), ("less", 8), ("less", 12), ("tdcd", 5), ("bsvfl", 2), ("bsvfl", 7)],
 )
 def test_others_go_on_exactly(
     algo: str, number: int, undisturbed: Callable[..., Path], interrupted_and_resumed: Callable[..., None]

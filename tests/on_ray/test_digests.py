@@ -16,7 +16,7 @@ from helpers.small import NAMES
 pytestmark = pytest.mark.ray
 
 LESS = "less algo.pretrain_rounds=3 algo.component_rounds=2 algo.feature_rounds=3 algo.feature_penalty=0.2"
-ALGORITHMS = (*NAMES, "vafl", "fedbcd", "efvfl", "fedonce algo.apart_rounds=5", LESS, "tdcd")
+ALGORITHMS = (*NAMES, "vafl", "fedbcd", "efvfl", "fedonce algo.apart_rounds=5", LESS, "tdcd", "bsvfl network.t_comm=30")
 SMALL = ("rounds=12", "dataset.batch_size=128", "eval_every=5", "timeout=4", "model.hidden=[16]", "model.dropout=0.1")
 PLACES = {
     "local": ("cluster=local",),

@@ -105,6 +105,7 @@ class Plan:
         server_units: VAFL: how long the server is busy with the turn, once the message is there and the turns before
             are answered.
         timeout_units: The timeout that was chosen for the round; None: that of the run, or none.
+        staleness: BS-VFL: of how many earlier batches each party lacked gradients when it sent the embeddings.
     """
 
     tau: tuple[int, ...]
@@ -117,6 +118,7 @@ class Plan:
     pace: RealPace = "fixed"
     server_units: float = 0.0
     timeout_units: float | None = None
+    staleness: tuple[float, ...] | None = None
 
     def end(self, start: Stopwatch) -> Stopwatch:
         """Return the time at its end, if it starts then (VAFL: when the party's message is at the server)."""
@@ -181,6 +183,8 @@ class RoundAlgorithm(Phased, Algorithm, ABC):
     """Whether :meth:`plan` reads the reports of the round before (the driver then cannot submit ahead)."""
     clients: int = 1
     """Clients of every party, among which its samples are divided."""
+    per_gradient: int = 0
+    """Local iterations along each gradient, where rounds overlap since parties are ahead of theirs; 0: they do not."""
 
     @abstractmethod
     def plan(self, now: Moment) -> Plan:

@@ -127,6 +127,8 @@ def _lasting(plan: Plan, algorithm: RoundAlgorithm, now: Moment) -> Plan:
         seconds = measured.round_seconds(plan.tau, _shares(now), least, now.absent, waits, plan.pace == "fill")
         return replace(plan, duration_units=seconds + plan.comm_units)
     longest = max(compress(map(operator.mul, plan.tau, plan.unit_times), plan.tau), default=0.0)
+    if algorithm.per_gradient:  # they may begin before the round does
+        return plan
     if not algorithm.system.waits_for_overrun or longest <= (plan.duration_units - plan.comm_units) * (1 + ROUNDING):
         return plan
     return replace(plan, duration_units=longest + plan.comm_units)
@@ -168,6 +170,8 @@ def checked(plan: Any, now: Moment, phase: str, computes: Sequence[bool]) -> Pla
         comm = _number("comm_units", plan.comm_units, most=duration)  # the rest is computing
         times = _numbers("unit_times", plan.unit_times, count, float, "numbers of at least 0", math.inf)
         server = _number("server_units", plan.server_units)
+        stale = plan.staleness
+        stale = None if stale is None else _numbers("staleness", stale, count - 1, float, "numbers of at least 0")
         end, used = plan.end_units, plan.utilization
         end = None if end is None else _number("end_units", end, least=now.sim_time)
         used = None if used is None else _numbers("utilization", used, count, float, "numbers from 0 to 1", 1.0)
@@ -175,7 +179,7 @@ def checked(plan: Any, now: Moment, phase: str, computes: Sequence[bool]) -> Pla
             raise ConfigError(f"pace {_short(plan.pace)}, expected one of: {', '.join(get_args(RealPace))}")
     except ConfigError as error:
         raise ConfigError(f"algo failed in {phase}: its plan has {error}") from error
-    return Plan(only(tau, computes), lr, duration, comm, times, end, used, plan.pace, server)
+    return Plan(only(tau, computes), lr, duration, comm, times, end, used, plan.pace, server, None, stale)
 
 
 def _numbers(name: str, given: Any, count: int, kind: type, words: str, most: float = FINITE) -> tuple[Any, ...]:

@@ -60,7 +60,7 @@ class ReplayRounds(RoundAlgorithm):
     def __init__(self, system: System, recorded: tuple[Recorded, ...], original: RoundAlgorithm) -> None:
         super().__init__(system)
         self._recorded, self._original = recorded, original
-        self.selects, self.clients = original.selects, original.clients
+        self.selects, self.clients, self.per_gradient = original.selects, original.clients, original.per_gradient
 
     @override
     def phase(self, index: int) -> Phase:

@@ -142,7 +142,9 @@ def _charges_what_it_takes(checks: Checks, make: Callable[[], Algorithm]) -> Non
         for number, plan in enumerate(plans(algorithm)):
             if plan.end_units is not None:
                 continue
-            sends = not isinstance(algorithm, RoundAlgorithm) or algorithm.phase(number) not in ("apart", "features")
+            sends = not isinstance(algorithm, RoundAlgorithm) or (
+                algorithm.phase(number) not in ("apart", "features") and not algorithm.per_gradient
+            )
             if sends and plan.comm_units < COMM * (1 - ROUNDING):
                 raise BrokenError(
                     f"plan {number + 1} has comm_units {plan.comm_units:g} where links take {COMM:g}",

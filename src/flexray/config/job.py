@@ -17,7 +17,7 @@ from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
 from flexray.config.labels import labels_at, with_added_party, with_features
-from flexray.config.links import build_absences, check_algorithm, wires
+from flexray.config.links import build_absences, check_algorithm, check_overlapping, wires
 from flexray.config.measured import with_measured
 from flexray.config.missing import check_combined, stands_in, with_missing
 from flexray.config.network import build_network, round_trips
@@ -115,8 +115,8 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         network=build_network(config, outline.parties, seed, base_dir, algorithm.takes_turns),
         absences=absences,
     )
-    check_limits(experiment)
-    check_combined(experiment)
+    for check in (check_overlapping, check_limits, check_combined):
+        check(experiment)
     return Job(
         algo=algo,
         dataset=dataset,
@@ -190,6 +190,7 @@ def _shared(
         stands_in=stands_in(config),
         selects=isinstance(algorithm, RoundAlgorithm) and algorithm.selects,
         clients=algorithm.clients if isinstance(algorithm, RoundAlgorithm) else 1,
+        per_gradient=algorithm.per_gradient if isinstance(algorithm, RoundAlgorithm) else 0,
     )
 
 

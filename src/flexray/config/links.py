@@ -16,6 +16,7 @@ from flexray.core.checks import not_negative, number, positive, shown, whole
 from flexray.core.errors import ConfigError
 from flexray.core.links import PLAIN, Wire
 from flexray.core.messages import LABELS_AT
+from flexray.engine.driver.experiment import Experiment
 
 
 def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]:
@@ -47,6 +48,26 @@ def check_algorithm(config: Mapping[str, Any], algorithm: RoundAlgorithm | Event
         raise ConfigError("clock: a party's clients compute side by side in simulation alone; expected virtual")
     if algorithm.error_feedback and not config["network"]["error_feedback"]:
         raise ConfigError(f"network.error_feedback: {name} sends what changed; expected true, got false")
+
+
+def check_overlapping(x: Experiment) -> None:
+    """Refuse what times rounds one after another, where those of the algorithm overlap.
+
+    Raises:
+        ConfigError: It names the key.
+    """
+    if not isinstance(x.algorithm, RoundAlgorithm) or not x.algorithm.per_gradient:
+        return
+    why = "the algo has parties ahead of their gradients"
+    if x.wall is not None:
+        raise ConfigError(f"clock: {why}, as in simulation alone; expected virtual")
+    if x.algorithm.system.measured is not None:
+        raise ConfigError(f"speeds: {why}, and measured seconds are of rounds that do not overlap; expected units")
+    if x.network is not None and x.network.one_by_one:
+        raise ConfigError(
+            f"network: {why}, and messages of rounds that overlap are not timed one by one; expected network.t_comm and"
+            " network.bandwidth alone"
+        )
 
 
 def _bits(key: str, value: Any) -> float:

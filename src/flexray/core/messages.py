@@ -178,7 +178,7 @@ class RoundRecord:
         up_bytes: Per party.
         down_bytes: Per party.
         party: VAFL: index of the party that took its turn.
-        staleness: VAFL: see :class:`Answer`.
+        staleness: VAFL: see :class:`Answer`; BS-VFL: see :class:`flexray.algorithms.base.Plan`.
         absent: The parties (0-based) that missed the round; None where no party ever does.
         server_units: VAFL: how long the server's step took, at the end of the turn.
         waited_units: VAFL: how long the party waited for slower ones, between its turn before and this one.

@@ -26,7 +26,7 @@ STOPPED = ("interrupted", "failed")
 Config = Mapping[str, Any]
 TYPED_AGAIN = ("cluster=ray", "cluster.address=", "checkpoint.dir=", "dataset.cache=", "logger=mlflow")
 
-WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl", "laser", "fedonce", "less", "tdcd")
+WITHOUT_TIMEOUT = ("vafl", "pbcd", "split", "fedbcd", "cvfl", "efvfl", "laser", "fedonce", "less", "tdcd", "bsvfl")
 
 MOST_LISTED = 12
 """Parties of which the start shows the columns that were dealt to them; ``summary.json`` has all."""

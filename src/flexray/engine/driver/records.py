@@ -59,6 +59,7 @@ def new_record(
         waited_units=waited,
         party_comm_units=links,
         timeout_units=plan.timeout_units,
+        staleness=plan.staleness,
     )
 
 
@@ -71,8 +72,8 @@ def completed(
 ) -> RoundRecord:
     """Return the record, completed from its reports."""
     value = float("nan") if loss is None else loss
-    sent = sum(up) + sum(down)
-    return replace(record, train_loss=value, sent_bytes=sent, up_bytes=up, down_bytes=down, staleness=staleness)
+    sent, stale = sum(up) + sum(down), record.staleness if staleness is None else staleness
+    return replace(record, train_loss=value, sent_bytes=sent, up_bytes=up, down_bytes=down, staleness=stale)
 
 
 def sent_again(record: RoundRecord, sends: Sequence[tuple[int, int]]) -> RoundRecord:

@@ -89,6 +89,7 @@ class Shared:
         stands_in: What stands in for the embedding of a sample that its party does not have.
         selects: Whether features and components of embeddings are dropped; models then begin with a linear layer.
         clients: Clients of every party, among which its samples are divided.
+        per_gradient: Local iterations along each gradient, where parties are ahead of theirs; 0: they never are.
     """
 
     dataset: Dataset
@@ -111,6 +112,7 @@ class Shared:
     stands_in: StandsIn = "zeros"
     selects: bool = False
     clients: int = 1
+    per_gradient: int = 0
 
     @property
     def torch_dtype(self) -> torch.dtype:
