@@ -89,7 +89,7 @@ def _left(job: Job, run_folder: Path, split: Split | Literal["all"] | None, gone
 
 def _places(job: Job, gone: Sequence[str]) -> frozenset[int]:
     """Return the places of parties that the user named, at least one of which stays."""
-    parties = job.experiment.names[:-1]
+    parties = [job.experiment.names[k] for k in job.experiment.feature_parties]
     places = frozenset(participant("--without", name, parties) for name in gone)
     if len(places) == len(parties):
         raise ConfigError("--without: all parties are gone; expected at least one that stays")

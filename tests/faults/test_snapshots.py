@@ -103,11 +103,15 @@ def test_turns_that_wait_for_the_driver_still_do(compose_small: Compose, run_inl
     assert_goes_on_from_anywhere(lambda: compose_small(*words), run_inline)
 
 
+@pytest.mark.parametrize("where", ["b", "+d"])
 @pytest.mark.parametrize("algo", ["adaptive", "vafl"])
-def test_labels_at_a_party_need_nothing_saved(algo: str, compose_job: Compose, run_inline: Run, bundle: Any) -> None:
+def test_labels_at_a_party_need_nothing_saved(
+    algo: str, where: str, compose_job: Compose, run_inline: Run, bundle: Any
+) -> None:
     overrides = (
         f"algo={algo}", "dataset=bundle", f"dataset.path={bundle}", "dataset.batch_size=7", "rounds=6", "eval_every=4",
-        "labels_at=b", "server=mlp", "server.dropout=0.3", *(["absence.probability={a:0.4}"] if algo != "vafl" else []),
+        f"labels_at={where}", "server=mlp", "server.dropout=0.3",
+        *(["absence.probability={a:0.4}"] if algo != "vafl" else []),
     )  # fmt: skip
     assert_goes_on_from_anywhere(lambda: compose_job(*overrides), run_inline)
 

@@ -77,15 +77,21 @@ class Watched(Audited, RayRuntime):
     """Actors, and all that goes between them."""
 
 
-@pytest.mark.parametrize("algo", ["flex", "vafl"])
+@pytest.mark.parametrize(("algo", "where"), [("flex", "b"), ("vafl", "b"), ("vafl", "+d")])
 def test_labels_and_gradients_reach_nobody_else(
-    algo: str, cluster: RayCluster, compose_job: Compose, run_inline: Run, on_ray: RunOnRay, write_bundle: WriteBundle
+    algo: str,
+    where: str,
+    cluster: RayCluster,
+    compose_job: Compose,
+    run_inline: Run,
+    on_ray: RunOnRay,
+    write_bundle: WriteBundle,
 ) -> None:
     """The driver runs in this process here, so that every message between the actors can be read."""
     path = write_bundle(classes=None)
     words = (
         f"algo={algo}", "dataset=bundle", f"dataset.path={path}", "dataset.loss=mse", "dataset.batch_size=8",
-        "labels_at=b", "rounds=4",
+        f"labels_at={where}", "rounds=4",
     )  # fmt: skip
     expected = run_inline(compose_job(*words, "cluster=inline"))
     job = compose_job(*words, "cluster=local")

@@ -29,6 +29,8 @@ SETTINGS = {
     "missing": "algo=flex rounds=4 missing.fraction=[0.4,0,0.9,0] missing.stand_in=learned network.bits=4",
     "labels at a party": "algo=flex rounds=4 labels_at=lower_left network.bandwidth=90000",
     "vafl, labels at a party": "algo=vafl rounds=15 labels_at=2 network.t_comm=[1,2,3,4]",
+    "a party with labels alone": "algo=adaptive rounds=4 labels_at=+clinic network.bandwidth=90000 network.bits=4",
+    "vafl, a party with labels alone": "algo=vafl rounds=15 labels_at=+clinic network.t_comm=[1,2,3,4,9]",
     "vafl": "algo=vafl rounds=30 speeds=trace speeds.advance=time speeds.sample_units=7 network.bits=3",
 }
 OWN_WIDTHS = {

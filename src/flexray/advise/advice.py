@@ -159,7 +159,7 @@ class Advice:
 
     def _row(self, variant: Variant) -> dict[str, Any]:
         trials, places = self.trials[variant], range(len(self.experiment.names))
-        turns = len(self.experiment.parties) if self.experiment.algorithm.takes_turns else 1
+        turns = self.experiment.steps_per_batch
         return {
             "duration": statistics.median(trial.time / trial.rounds * turns for trial in trials),
             "least_tau": min(trial.least_tau for trial in trials),

@@ -53,7 +53,7 @@ def advised(overrides: Sequence[str], keys: Mapping[str, Any], timeouts: Sequenc
             )
         untrained = replace(x, shared=replace(x.shared, learns=False))
         if not any(key_of(word) in LIMITS for word in words):
-            untrained = replace(untrained, limits=Limits(ROUNDS * (len(x.parties) if x.algorithm.takes_turns else 1)))
+            untrained = replace(untrained, limits=Limits(ROUNDS * x.steps_per_batch))
         horizon, auto, system = _run(own, untrained).time, _auto_timeout(words, given.objects), x.algorithm.system
         if system.chooses_timeout and auto is not None:
             system = replace(system, timeout_units=auto)

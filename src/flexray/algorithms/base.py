@@ -36,6 +36,7 @@ class System:
         base_rates: A_k of the adaptive rule.
         optimizers: Local optimizers.
         frozen: Whether a participant takes no local iterations at all.
+        labels_only: The party (0-based) that has no features, if there is one: it is frozen and takes no turns.
         least_utilization: The smallest utilization of any participant in the whole run.
         waits_for_overrun: Whether a round lasts until every local iteration that it began has ended; else it ends with
             its timeout, as the paper's formula has it.
@@ -56,6 +57,7 @@ class System:
     waits_for_overrun: bool = True
     measured: Measured | None = None
     chooses_timeout: bool = False
+    labels_only: frozenset[int] = frozenset()
     thawed: tuple[bool, ...] = field(init=False, compare=False, repr=False)
     """Whether each participant is not frozen."""
 

@@ -82,7 +82,7 @@ class BSVFL(FedBCD):
         computes = self.computes(now)
         units = [self.local_iterations * unit if own else 0.0 for unit, own in zip(times, computes, strict=True)]
         half = [link / 2 for link in system.party_comm_units]
-        there = [k for k in range(len(half)) if k not in now.absent]
+        there = [k for k in range(len(half)) if k not in now.absent and k not in system.labels_only]
         arrived = max((start.sends[k] + half[k] for k in there), default=0.0)
         answered = max(arrived, start.server)
         sends, due, tau = list(start.sends), list(start.due), [0] * len(times)

@@ -97,10 +97,10 @@ class ReplayTurns(EventAlgorithm):
         self._recorded = recorded
         self.max_ahead = max_ahead
         self._places: list[list[int]] = [[] for _ in system.names[:-1]]
-        most = 0
+        most, takers = 0, [own for k, own in enumerate(self._places) if k not in system.labels_only]
         for place, event in enumerate(recorded):
             if event.party is not None:
-                most = max(most, len(self._places[event.party]) - min(map(len, self._places)))
+                most = max(most, len(self._places[event.party]) - min(map(len, takers)))
                 self._places[event.party].append(place)
         if max_ahead is not None and most > max_ahead:
             raise ConfigError(

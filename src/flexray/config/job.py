@@ -16,7 +16,8 @@ from flexray.config.by_participant import resolve
 from flexray.config.components import make
 from flexray.config.costs import build_costs
 from flexray.config.hosts import build_cluster, build_computes
-from flexray.config.links import build_absences, check_algorithm, check_overlapping, labels_at, wires
+from flexray.config.labels import labels_at, with_added_party, with_features
+from flexray.config.links import build_absences, check_algorithm, check_overlapping, wires
 from flexray.config.measured import with_measured
 from flexray.config.missing import check_combined, stands_in, with_missing
 from flexray.config.network import build_network, round_trips
@@ -88,10 +89,10 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         flexray.core.errors.UserError: Something in the configuration or the data is wrong.
     """
     data, outline = _dataset(config, base_dir, saved)
+    seed, wall = whole("seed", config["seed"], low=0, high=2**63 - 1), schedule.build_wall(config)
+    outline = with_added_party(config, with_missing(config, outline, seed, saved is not None and saved.has_new_data))
     names = (*outline.parties, SERVER)
     own = own_keys_of(config, names)
-    seed, wall = whole("seed", config["seed"], low=0, high=2**63 - 1), schedule.build_wall(config)
-    outline = with_missing(config, outline, seed, is_new=saved is not None and saved.has_new_data)
     cluster = build_cluster(config, dataset, names, own)
     computes = build_computes(config, cluster, len(outline.parties))
     participants = build_participants(config, names, own, computes, base_dir)
@@ -124,7 +125,7 @@ def build(config: Config, algo: str, dataset: str, base_dir: Path, saved: SavedM
         timeline_rounds=whole("timeline_rounds", config["timeline_rounds"], low=0),
         progress=config["progress"],
         smoothness=resolve("smoothness", config["smoothness"], names, positive, ()) or None,
-        safety=schedule.build_safety(config, len(outline.parties) if algorithm.takes_turns else 1, base_dir),
+        safety=schedule.build_safety(config, experiment.steps_per_batch, base_dir),
         costs=build_costs(config, names, algorithm, experiment.time_unit),
     )
 
@@ -179,7 +180,7 @@ def _shared(
         embedding_width=whole("embedding", config["embedding"], low=1),
         dtype=cast(Literal["float32", "float64"], dtype),
         threads=whole("party_threads", config["party_threads"], low=1, high=MOST_THREADS),
-        wires=wires(config, outline.parties),
+        wires=wires(config, with_features(config, outline.parties)),
         error_feedback=yes_or_no("network.error_feedback", config["network"]["error_feedback"]),
         labels_at=labels_at(config, outline.parties),
         may_miss=frozenset() if absences is None else absences.possible,
@@ -207,6 +208,7 @@ def _system(
         base_rates=resolve("adaptive.A", config["adaptive"]["A"], names, positive),
         optimizers=tuple(p.optimizer for p in participants),
         frozen=frozen,
+        labels_only=frozenset(k for k, p in enumerate(participants) if p.labels_only),
         least_utilization=speeds.least_utilization,
         waits_for_overrun=one_of("speeds.overrun", config["speeds"]["overrun"], OVERRUN) == "wait" and not wall,
         measured=measured,

@@ -9,29 +9,18 @@ from typing import Any
 
 from flexray.algorithms.base import EventAlgorithm, RoundAlgorithm
 from flexray.algorithms.checked import left_out
-from flexray.config.by_participant import participant, resolve
+from flexray.config.by_participant import resolve
+from flexray.config.labels import labels_at, with_features
 from flexray.core.absence import Absences, ChosenAbsences, DrawnAbsences
 from flexray.core.checks import not_negative, number, positive, shown, whole
-from flexray.core.errors import ConfigError, near_match
+from flexray.core.errors import ConfigError
 from flexray.core.links import PLAIN, Wire
 from flexray.core.messages import LABELS_AT
 from flexray.engine.driver.experiment import Experiment
 
 
-def labels_at(config: Mapping[str, Any], parties: Sequence[str]) -> str:
-    """Return ``all``, ``server``, or the name of the one party that holds the labels."""
-    given = config["labels_at"]
-    if given in LABELS_AT:
-        return str(given)
-    names = list(parties)
-    if str(given) not in names and not (str(given).isdigit() and 1 <= int(given) <= len(names)):
-        words = [*LABELS_AT, *names, f"1 to {len(names)}"]
-        raise ConfigError(f"labels_at: unknown value {shown(given)}{near_match(str(given), words)}")
-    return names[participant("labels_at", given, names)]
-
-
 def wires(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[Wire, ...]:
-    """Return what every party does to embeddings that it sends; nothing if that is nothing."""
+    """Return what every party with features does to embeddings that it sends; nothing if that is nothing."""
     node = config["network"]
     columns = [
         resolve("network.clip", node["clip"], parties, positive, [math.inf] * len(parties)),
@@ -99,12 +88,13 @@ def build_absences(
     Raises:
         ConfigError: A number is out of range or for an unknown party, or the run has no rounds to miss.
     """
-    node, count = config["absence"], len(parties)
+    node, there = config["absence"], with_features(config, parties)
+    count = len(there)
     threshold = partial(_threshold, config["speeds"]["max_utilization"])
     drawn = DrawnAbsences(
         seed,
-        resolve("absence.probability", node["probability"], parties, partial(number, low=0, below=1), [0.0] * count),
-        resolve("absence.above", node["above"], parties, threshold, [math.inf] * count),
+        resolve("absence.probability", node["probability"], there, partial(number, low=0, below=1), [0.0] * count),
+        resolve("absence.above", node["above"], there, threshold, [math.inf] * count),
         None if node["sample"] is None else whole("absence.sample", node["sample"], low=1, high=count),
     )
     if drawn.possible:
@@ -114,7 +104,7 @@ def build_absences(
     if isinstance(algorithm, RoundAlgorithm) and type(algorithm).leaves_out is not RoundAlgorithm.leaves_out:
         if config["clock"]["kind"] == "wall":
             raise ConfigError("clock: the algo leaves parties out of rounds, as in simulation alone; expected virtual")
-        absences = ChosenAbsences(partial(left_out, algorithm), count, absences)
+        absences = ChosenAbsences(partial(left_out, algorithm), len(parties), absences)
     holder = labels_at(config, parties)
     if absences is not None and holder not in LABELS_AT and parties.index(holder) in absences.possible:
         raise ConfigError(

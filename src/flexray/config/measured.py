@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flexray.config.by_participant import participant, resolve
+from flexray.config.labels import added_party
 from flexray.config.schema import NetworkConfig
 from flexray.core.checks import known_keys, not_negative, number, positive, shown, whole
 from flexray.core.errors import ConfigError, DataError, RunFolderError, UserError, near_match
@@ -80,6 +81,8 @@ def with_measured(
         return config, None
     if config["clock"]["kind"] == "wall":
         raise ConfigError("clock: speeds=measured predicts real seconds on the virtual clock; expected clock=virtual")
+    if added_party(config) is not None:
+        raise ConfigError("labels_at: seconds of a party without features are not known; expected one with, or server")
     if node["iterations"] is not None:
         raise ConfigError("speeds.iterations: speeds=measured has seconds; expected speeds.unit_time")
     if not isinstance(node["path"], str) or not node["path"]:

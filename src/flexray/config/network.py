@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flexray.config.by_participant import optional, participant, resolve
-from flexray.config.links import labels_at
+from flexray.config.labels import added_party, labels_at
 from flexray.config.schema import NetworkConfig, NetworkTraceConfig
 from flexray.config.speeds import chosen_trace
 from flexray.core.checks import fraction, known_keys, not_negative, number, positive, shown
@@ -25,13 +25,16 @@ SHARED_KEYS = ("up", "down", "parties")
 def round_trips(config: Mapping[str, Any], parties: Sequence[str]) -> tuple[float, ...]:
     """Return how long two messages of no length take, per party: twice its latency or, where it has none, t_comm.
 
-    Where one party alone holds the labels, its own come on top: the way of a prediction and of its gradient.
+    Where one party alone holds the labels, its own come on top: the way of a prediction and of its gradient. If it has
+    no features, it has no other messages.
 
     Raises:
         ConfigError: A party has both.
     """
     units, holder = _round_trips(config, parties), labels_at(config, parties)
     top = 0.0 if holder in LABELS_AT else units[list(parties).index(holder)]
+    if added_party(config) is not None:
+        units = (*units[:-1], 0.0)
     return tuple(own + top for own in units)
 
 

@@ -12,29 +12,36 @@ from torch import nn
 
 from flexray.config.by_participant import optional, participant
 from flexray.config.components import component, make
+from flexray.config.labels import added_party
 from flexray.core.checks import known_keys, positive, shown
 from flexray.core.errors import ConfigError
 from flexray.core.messages import SERVER, SERVER_INDEX
 from flexray.engine.parties.devices import Compute
 from flexray.engine.parties.spec import ParticipantSpec
 from flexray.models import OFFERS
-from flexray.optimizers import LocalOptimizer
+from flexray.optimizers import LocalOptimizer, LocalSGD
 
 Config = Mapping[str, Any]
 
 OVERRIDES = ("model", "optimizer", "clip_norm", "lr_decay", "resources", "labels")
 """Keys that a single participant may have."""
+OF_MODELS = ("model", "optimizer", "clip_norm", "lr_decay")
+"""Those of participants that have a model."""
 
 
 def build_participants(
     config: Config, names: Sequence[str], own_keys: Mapping[int, Config], computes: Sequence[Compute], base_dir: Path
 ) -> tuple[ParticipantSpec, ...]:
     """Return the parties and, last, the server, each with its own keys from ``parties``."""
-    frozen = _frozen(config["frozen"], names)
+    added = added_party(config)
+    frozen = _frozen(config["frozen"], names, added)
     usual: dict[str, ParticipantSpec] = {}
     specs = []
     for place, name in enumerate(names):
         own, role = own_keys.get(place, {}), "server" if name == SERVER else "model"
+        if name == added:
+            specs.append(_labels_only(name, place + 1, own, computes[place]))
+            continue
         spec = usual.get(role) if not own else None
         if spec is None:
             spec = _participant(config, role, name, own, base_dir)
@@ -63,6 +70,16 @@ def _participant(config: Config, role: str, name: str, own: Config, base_dir: Pa
     )
 
 
+def _labels_only(name: str, index: int, own: Config, compute: Compute) -> ParticipantSpec:
+    """Return the party that has labels and no features, and so no model."""
+    for key in OF_MODELS:
+        if key in own:
+            raise ConfigError(
+                f"parties.{name}.{key}: {name} has labels and no model; expected keys of its process, such as resources"
+            )
+    return ParticipantSpec(name, index, nn.Identity, LocalSGD(), frozen=True, compute=compute, labels_only=True)
+
+
 def _holds_objects(node: Any) -> bool:
     """Whether a model's node makes objects for its arguments, such as layers, which each participant has of its own."""
     return isinstance(node, Mapping) and any(isinstance(v, Mapping) and "_target_" in v for v in node.values())
@@ -84,8 +101,8 @@ def own_keys_of(config: Config, names: Sequence[str]) -> dict[int, Config]:
     return result
 
 
-def _frozen(value: Any, names: Sequence[str]) -> tuple[bool, ...]:
-    """Return which participants are frozen: ``parties``, or those of a list."""
+def _frozen(value: Any, names: Sequence[str], added: str | None) -> tuple[bool, ...]:
+    """Return which participants are frozen: ``parties``, or those of a list; and one that is ``added``."""
     if value == "parties":
         return (*(True for _ in names[:-1]), False)
     if isinstance(value, str):
@@ -93,6 +110,7 @@ def _frozen(value: Any, names: Sequence[str]) -> tuple[bool, ...]:
     if not isinstance(value, Sequence):
         raise ConfigError(f"frozen: expected 'parties' or a list of participants, got {shown(value)}")
     places = {participant("frozen", who, names) for who in value}
+    places |= {k for k, name in enumerate(names) if name == added}
     if len(places) == len(names):
         raise ConfigError("frozen: everybody is; expected at least one participant that computes")
     return tuple(k in places for k in range(len(names)))

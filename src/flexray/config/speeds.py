@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from flexray.config.by_participant import optional, participant, resolve
+from flexray.config.labels import with_features
 from flexray.config.measured import MEASURED
 from flexray.config.timeouts import fixed_timeout
 from flexray.core.checks import few, fraction, listed, one_of, positive, shown
@@ -55,9 +56,11 @@ def build_speeds(config: Mapping[str, Any], dataset: str, names: Sequence[str], 
     utilizations that are not set come from the trace; with ``speeds=measured`` unit times come from its file, and do
     not matter here. Relative paths start from ``base_dir``.
     """
-    node, num_parties = config["speeds"], len(names) - 1
+    node, num_parties = config["speeds"], len(with_features(config, names[:-1]))
     kind = node["kind"]
     own_timeout, base, utilization = _choice(kind, dataset, num_parties)
+    for column in (base, utilization):  # a party without features has the server's
+        column[-1:] = column[-1:] * (len(names) - num_parties)
     timeout = fixed_timeout(config["timeout"]) or own_timeout
     if node["iterations"] is not None and node["unit_time"] is not None:
         raise ConfigError("speeds.unit_time: given together with speeds.iterations; expected one of them")

@@ -39,7 +39,7 @@ class Wire:
 
     def values(self, width: int) -> int:
         """Return how many values of a sample of ``width`` are sent."""
-        return max(1, math.ceil(self.top_k * width - 1e-9))  # 0.07 * 100 is above 7
+        return min(width, max(1, math.ceil(self.top_k * width - 1e-9)))  # 0.07 * 100 is above 7
 
     def nbytes(self, samples: int, width: int, itemsize: int) -> int:
         """Return the bytes of a message: values, their places where only some are sent, and the quantized range."""

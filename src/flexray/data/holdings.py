@@ -77,7 +77,7 @@ class Holdings:
             return dict.fromkeys(self.listed[name], f"dataset.parties.{name}")
         columns = [column for column in header(file, {}) if column not in (self.id, self.label)]
         if not columns:
-            raise DataError(f"{file}: party '{name}' has no features")
+            raise DataError(f"{file}: {_nothing_of(name)}, with dataset.labels_file={file}")
         if "" in columns:
             raise DataError(f"{file}: a column has no name; list the columns of '{name}' in dataset.parties.{name}")
         return dict.fromkeys(columns, f"dataset.files.{name}")
@@ -120,7 +120,7 @@ class Holdings:
             key = f"dataset.parties.{name}"
             check_party_name(name, "dataset.parties")
             if isinstance(columns, Sequence) and not columns:
-                raise ConfigError(f"{key}: party '{name}' has no features")
+                raise ConfigError(f"{key}: {_nothing_of(name)}")
             listed[name] = self._features(key, columns)
         return listed
 
@@ -167,3 +167,7 @@ class Holdings:
                         f"dataset.parties: column '{column}' is given to both '{first}' and '{name}';"
                         " set dataset.shared_columns=true if that is meant"
                     )
+
+
+def _nothing_of(name: str) -> str:
+    return f"party '{name}' has no features; expected some, or labels_at=+{name} if the labels are all that it has"

@@ -228,7 +228,6 @@ def last_checkpoint(job: Job, folder: Path, config: Mapping[str, Any]) -> Checkp
             f"the checkpoint of round {found.snapshot.round} is of {others}; expected {', '.join(x.names)}"
         )
     check_unchanged(found.config, config)
-    turns = len(x.parties) if x.algorithm.takes_turns else 1
-    check_not_passed(found.snapshot, x.limits.in_rounds(x.shared.batches().per_epoch * turns), x.limits.max_time)
+    check_not_passed(found.snapshot, x.limits.in_rounds(x.steps_per_epoch), x.limits.max_time)
     log.info("going on after round %d, simulated time %g", found.snapshot.round, found.snapshot.sim_time)
     return found

@@ -51,6 +51,8 @@ def introduce(job: Job) -> None:
         many = f"{len(outline.parties)} {'party' if len(outline.parties) == 1 else 'parties'}"
         what = f"{job.algo} on {job.dataset} ({outline.source})"
         log.info("%s: %s %s; cluster=%s", what, many, listed(outline.parties, 6), job.cluster.kind)
+        if x.algorithm.system.labels_only:
+            log.info("%s holds the labels, and has no features and no model", x.shared.labels_at)
         for name, columns in [*outline.columns.items()][:MOST_LISTED]:
             log.info("columns of %s: %s", name, listed(columns, 12))
         for trace, things in traces:

@@ -79,7 +79,7 @@ class Driver(ABC):
         self._watch = Watch(experiment.names)
         self._reached = False
         self._reports: tuple[Report, ...] | None = None
-        self._epoch_rounds = experiment.shared.batches().per_epoch * self._turns_per_batch()
+        self._epoch_rounds = experiment.steps_per_epoch
         self._saves = Saves()
         self._done = 0
         self._evaluated, self._evaluated_units = -1, 0.0
@@ -110,10 +110,6 @@ class Driver(ABC):
     def stop(self) -> None:
         """End after the current round, with a snapshot; may be called from another thread or a signal's handler."""
         self._interrupted = True
-
-    @abstractmethod
-    def _turns_per_batch(self) -> int:
-        """Return how many steps make one pass of all parties over one batch each."""
 
     @abstractmethod
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:

@@ -44,15 +44,12 @@ class EventDriver(Driver):
         self._handling, self._serving = Stopwatch(), Stopwatch()
         self._queued = [0.0] * len(experiment.parties)
         self._computed = [0.0] * len(experiment.parties)
-        self._idle = set(range(len(experiment.parties)))
+        self._idle = set(experiment.feature_parties)
         self._waited = [0.0] * len(experiment.parties)
         self._queue: EventQueue[tuple[int, float, Plan, tuple[float, ...]]] = EventQueue()
         self._transfers: Transfers | None = None
         self._place = {k: place for group in placement.groups for place, k in enumerate(group)}
         self._host = {k: g for g, group in enumerate(placement.groups) for k in group}
-
-    def _turns_per_batch(self) -> int:
-        return len(self._x.parties)
 
     def _connect_links(self, network: Network, widths: tuple[int, ...]) -> Network:
         network = super()._connect_links(network, widths)
@@ -60,13 +57,13 @@ class EventDriver(Driver):
         return network
 
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
-        done, parties = self._done, range(len(self._x.parties))
+        done, parties = self._done, self._x.feature_parties
         if done:
-            turns = [self._group_of(party).turn_again(self._place[party], self._turn[party]) for party in parties]
+            turns = {k: self._group_of(k).turn_again(self._place[k], self._turn[k]) for k in parties}
         else:
             self._evaluate(0)
             self._fill_table()
-            turns = [self._first_turn(party) for party in parties]
+            turns = {party: self._first_turn(party) for party in parties}
             self._begin_turns()
         while done != limit and not self._stopping:
             self._settle()
@@ -146,7 +143,7 @@ class EventDriver(Driver):
     def _take_over(self, state: dict[str, Any]) -> None:
         turns = [entry[-1] for entry in state["queue"][0]] + state.get("transfers", (0.0, []))[1]
         waiting, plans = sorted(turn[0] for turn in turns), [turn[2] for turn in turns]
-        begun = self._may_begin(range(len(self._turn)), state["turn"])
+        begun = self._may_begin(self._x.feature_parties, state["turn"])
         if waiting != begun or len(state["watches"]) != len(self._turn):
             raise ValueError(f"queue: expected a turn of each of {len(begun)} parties, got those of {waiting}")
         if any({len(plan.tau), len(plan.lr)} != {len(self._x.names)} for plan in plans):
@@ -165,7 +162,7 @@ class EventDriver(Driver):
         most = self._algorithm.max_ahead
         if most is None:
             return sorted(parties)
-        slowest = min(turns)
+        slowest = min(turns[party] for party in self._x.feature_parties)
         return sorted(party for party in parties if turns[party] - slowest <= most)
 
     def _begin_turns(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from flexray.algorithms.base import EventAlgorithm, Moment, RoundAlgorithm
@@ -153,6 +154,21 @@ class Experiment:
     def names(self) -> tuple[str, ...]:
         """Names of the parties, then ``server``."""
         return (*(party.name for party in self.parties), self.shared.server.name)
+
+    @cached_property
+    def feature_parties(self) -> tuple[int, ...]:
+        """The parties (0-based) that have features; where parties take turns, they do."""
+        return tuple(k for k in range(len(self.parties)) if k not in self.algorithm.system.labels_only)
+
+    @property
+    def steps_per_batch(self) -> int:
+        """How many steps make one pass over a batch: one round, or a turn of each party."""
+        return len(self.feature_parties) if self.algorithm.takes_turns else 1
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many rounds, or turns of all parties together, make one pass over the training samples."""
+        return self.shared.batches().per_epoch * self.steps_per_batch
 
     @property
     def has_phases(self) -> bool:

@@ -21,7 +21,7 @@ def check_limits(x: Experiment) -> None:
         ConfigError: So it is; or the first round cannot be planned.
     """
     step = "turn" if x.algorithm.takes_turns else "round"
-    per_epoch = x.shared.batches().per_epoch * (len(x.parties) if x.algorithm.takes_turns else 1)
+    per_epoch = x.steps_per_epoch
     if x.limits.epochs is not None and x.limits.in_rounds(per_epoch) == 0:
         raise ConfigError(
             f"epochs: expected at least {1 / per_epoch:g} (one {step} of {per_epoch}), got {x.limits.epochs:g}"
@@ -71,14 +71,14 @@ def _first_ends(x: Experiment) -> Iterator[float]:
 
 def _first_turns(x: Experiment, algorithm: EventAlgorithm) -> Iterator[float]:
     """Yield when the first turn of each party will end; on shared links, that of the first to arrive."""
-    moments = [x.turn(party, 0, 0.0) for party in range(len(x.parties))]
+    moments = {party: x.turn(party, 0, 0.0) for party in x.feature_parties}
     busy = driver_units(algorithm)
-    plans = [plan_turn(algorithm, party, x.names[party], now) for party, now in enumerate(moments)]
-    if x.network is None or not x.network.shared or any(plan.end_units is not None for plan in plans):
-        yield from (plan.end(Stopwatch()).now + busy + plan.server_units for plan in plans)
+    plans = {party: plan_turn(algorithm, party, x.names[party], now) for party, now in moments.items()}
+    if x.network is None or not x.network.shared or any(plan.end_units is not None for plan in plans.values()):
+        yield from (plan.end(Stopwatch()).now + busy + plan.server_units for plan in plans.values())
         return
     transfers, arrived = Transfers(x.network), list[TurnUnderWay]()
-    for party, plan in enumerate(plans):
+    for party, plan in plans.items():
         transfers.begin(party, 0, 0.0, plan, moments[party].utilization)
     while not arrived:
         arrived = transfers.step()

@@ -41,9 +41,6 @@ class RoundDriver(Driver):
         self._next = Moment(-1, 0.0, ())
         self._judged: list[Report] = []
 
-    def _turns_per_batch(self) -> int:
-        return 1
-
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         done = self._done
         if not done:

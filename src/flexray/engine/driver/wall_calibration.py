@@ -220,7 +220,8 @@ class CalibrationDriver(RoundDriver):
         still = replace(
             system, lr=tuple(lr * STILL for lr in system.lr), party_comm_units=(0.0,) * len(self._x.parties)
         )
-        x, algorithm = replace(self._x, network=None), VAFL(still)  # links are measured apart
+        algorithm = VAFL(still)
+        x = replace(self._x, network=None, algorithm=algorithm)  # links are measured apart
         turns = CalibratedTurns(x, self._runtime, self._placement, algorithm, self._groups, self._server, parties)
         took_s = []
         for record in turns.take((WARM_UP + 2) * len(parties), most_s):

@@ -56,7 +56,7 @@ class WallEventDriver(EventDriver):
         self._running: dict[int, OwnTurn] = {}
         self._due: EventQueue[tuple[int, OwnTurn]] = EventQueue()
         self._over: set[int] = set()
-        self._active: Sequence[int] = range(len(experiment.parties))
+        self._active: Sequence[int] = experiment.feature_parties
 
     def _steps(self, limit: int | None) -> Iterator[RoundRecord | EvalRecord | Snapshot]:
         self._evaluate(0)

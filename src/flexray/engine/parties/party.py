@@ -50,7 +50,7 @@ class Party:
         self.name, self.index = spec.name, spec.index
         self._seed, self._dtype = shared.seed, shared.torch_dtype
         with blame(self.name, "loading its data"):
-            self.features = shared.dataset.features(spec.index - 1, shared.torch_dtype)
+            self.features = shared.features(spec)
             check_sizes(self.name, self.features, shared.outline.sizes)
         self.reads_ahead = isinstance(self.features["train"], ReadsAhead)  # asked once: protocols are slow
         shape = self.features["train"].sample_shape

@@ -68,7 +68,7 @@ class Server:
         self._probe(sum(widths))
         spec = shared.server
         self._trainer = Trainer(trainable(self.head), spec.optimizer, self._task, spec.clip_norm)
-        self._table = Table(torch.empty(0), Arrivals(shared, 0))
+        self._table = Table(torch.empty(0), Arrivals(shared, ()))
         self._grad_bo: FloatArray = np.empty((0, 0))
         self._learner = None
         if self._compute == ON_CPU and self._labels and not shared.predicts and STAND_IN not in self.head._parameters:
@@ -180,7 +180,7 @@ class Server:
         self._fill(concatenate(replies))
 
     def _fill(self, embeddings_no: Tensor) -> None:
-        self._table = Table(embeddings_no, Arrivals(self._shared, len(self._spans)))
+        self._table = Table(embeddings_no, Arrivals(self._shared, self._widths))
 
     def answer(self, event: int, party: int, turn: int, order: Order, own: Turn) -> Answer:
         """VAFL: combine a party's fresh block with the stored ones, step, and return its gradient.

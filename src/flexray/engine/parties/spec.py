@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from flexray.core.errors import ConfigError, blame
 from flexray.core.links import PLAIN, Wire
 from flexray.core.messages import LABELS_AT, SERVER, SERVER_INDEX, FloatArray
-from flexray.data.base import BoolArray, Dataset, IdArray, Outline, Split
+from flexray.data.base import SPLITS, ArrayFeatures, BoolArray, Dataset, Features, IdArray, Outline, Split
 from flexray.data.batches import BatchStream
 from flexray.data.outlines import check_classes, load_labels
 from flexray.engine.parties.devices import ON_CPU, Compute, seed_torch
@@ -49,6 +49,7 @@ class ParticipantSpec:
         clip_norm: Largest gradient norm, or None.
         frozen: It stays as it is: no local iterations, no running statistics.
         compute: Where it computes and in which precision.
+        labels_only: It holds the labels and has no features: its embeddings have no width.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ParticipantSpec:
     clip_norm: float | None = None
     frozen: bool = False
     compute: Compute = ON_CPU
+    labels_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Shared:
         embedding_width: Width offered to party models as ``out_features``.
         dtype: ``float32`` or ``float64``.
         threads: Threads per party.
-        wires: Changes of every party's embeddings on their way; empty: none.
+        wires: Changes of the embeddings of parties on their way, in order; of those beyond the end: none.
         error_feedback: What goes over a wire is the change of embeddings since their samples were last sent.
         labels_at: Holders of the labels: ``all``; or the ``server`` or one party, by name, alone: a party then gets the
             gradient of the loss with respect to its embeddings once per round and reuses it (FedBCD, Liu et al., 2019).
@@ -129,7 +131,7 @@ class Shared:
 
     def wire(self, party: int) -> Wire:
         """Return what party ``party`` (0-based) does to embeddings that it sends."""
-        return self.wires[party] if self.wires else PLAIN
+        return self.wires[party] if party < len(self.wires) else PLAIN
 
     def stores_last(self, party: int) -> bool:
         """Whether the last embeddings of every training sample that party ``party`` (0-based) sent are stored."""
@@ -163,7 +165,7 @@ class Shared:
         samples, width = self.count(party, ids_b), int(block_bo.shape[1])
         if not self.wires:
             return samples * width * block_bo.itemsize
-        return self.wires[party].nbytes(samples, width, block_bo.itemsize) if samples else 0
+        return self.wire(party).nbytes(samples, width, block_bo.itemsize) if samples else 0
 
     def all_block_bytes(self, parties: Sequence[int], blocks: Sequence[FloatArray], ids_b: IdArray) -> list[int]:
         """Return :meth:`block_bytes` of several parties."""
@@ -182,6 +184,12 @@ class Shared:
     def _stream(self, name: str) -> BatchStream:
         train = self.outline.sizes["train"]
         return BatchStream(train, self.batch_size, self.seed, name, self.replacement, self.drop_last)
+
+    def features(self, spec: ParticipantSpec) -> Mapping[Split, Features]:
+        """Load the features of a party; of one that holds labels only there are none."""
+        if spec.labels_only:
+            return {s: ArrayFeatures(np.empty((self.outline.sizes[s], 0)), self.torch_dtype) for s in SPLITS}
+        return self.dataset.features(spec.index - 1, self.torch_dtype)
 
     def labels(self, for_server: bool = False) -> Mapping[str, Tensor]:
         """Load the labels of all splits, as class numbers or as numbers of :attr:`torch_dtype`.

@@ -5,6 +5,7 @@ Shapes: b = samples of a batch, n = training samples, k = parties, o = sum of em
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,19 +19,25 @@ class Arrivals:
 
     Args:
         shared: What all participants know.
-        parties: How many parties there are; 0 before the table is filled.
+        widths: The parties' embedding widths; none before the table is filled.
     """
 
-    def __init__(self, shared: Shared, parties: int) -> None:
+    def __init__(self, shared: Shared, widths: Sequence[int]) -> None:
+        parties = len(widths)
         self._streams = [shared.turns(k + 1) for k in range(parties)]
+        self._sends_k = torch.tensor([width > 0 for width in widths], dtype=torch.float64)
         rows = shared.outline.sizes["train"] if parties else 0
         self.event_nk = torch.zeros((rows, parties), dtype=torch.int64)
 
     def note(self, event: int, party: int, turn: int) -> tuple[Tensor, tuple[float, ...]]:
-        """Note that the batch of a party's turn arrives; return its samples [b], and each party's mean age in them."""
+        """Note that the batch of a party's turn arrives; return its samples [b], and each party's mean age in them.
+
+        That of a party without embeddings is 0.
+        """
         ids_b = torch.from_numpy(self._streams[party].batch(turn).ids_b)
         self.event_nk[ids_b, party] = event
-        return ids_b, tuple((event - self.event_nk[ids_b]).double().mean(dim=0).tolist())
+        ages_k = (event - self.event_nk[ids_b]).double().mean(dim=0) * self._sends_k
+        return ids_b, tuple(ages_k.tolist())
 
 
 @dataclass

@@ -44,6 +44,7 @@ class UntrainedGroup(PartyGroup):
         self._shared = shared
         self._batches = shared.batches()
         self._widths = _widths(specs, shared)
+        self._wires = [shared.wire(k) for k in range(len(specs))] if shared.wires else []
         self._optimizers = [spec.optimizer for spec in specs]
         self._which = list(map(id, self._optimizers))
         self._distinct = {id(optimizer): optimizer for optimizer in self._optimizers}
@@ -106,9 +107,9 @@ class UntrainedGroup(PartyGroup):
 
     def _up_bytes(self) -> list[int]:
         """Return the bytes of every party's message of embeddings."""
-        if not self._shared.wires:
+        if not self._wires:
             return self._block_bytes()
-        blocks = zip(self._shared.wires, self._samples, self._widths, strict=True)
+        blocks = zip(self._wires, self._samples, self._widths, strict=True)
         return [wire.nbytes(n, width, self._itemsize) if n else 0 for wire, n, width in blocks]
 
     def _block_bytes(self) -> list[int]:
@@ -156,7 +157,7 @@ class UntrainedServer(BlindServer):
         self._shared, self._widths = shared, tuple(widths)
         size = sum(p.numel() for p in shared.build_head(widths).parameters())
         self._state_v = np.broadcast_to(np.zeros(1, f"float{8 * shared.torch_dtype.itemsize}"), (size,))
-        self._arrivals = Arrivals(shared, 0)
+        self._arrivals = Arrivals(shared, ())
         self._turn = (0, 0)
 
     @override
@@ -203,7 +204,7 @@ class UntrainedServer(BlindServer):
 
     @override
     def fill(self, *replies: GroupReply) -> None:
-        self._arrivals = Arrivals(self._shared, len(self._widths))
+        self._arrivals = Arrivals(self._shared, self._widths)
 
     @override
     def answer(self, event: int, party: int, turn: int, order: Order, own: Turn) -> Answer:
