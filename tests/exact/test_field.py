@@ -78,6 +78,9 @@ PUBLISHED |= {
     f"{SELECTION} algo.component_penalty=0.4 algo.feature_penalty=0.2": lambda model, batches: less(
         model, batches, 1, 10, Lasso(10, 0.1, 0.4), Lasso(15, 0.1, 0.2)
     ),
+    f"{SELECTION} algo.component_penalty=0.55 algo.feature_penalty=0.2": lambda model, batches: less(
+        model, batches, 1, 10, Lasso(10, 0.1, 0.55), Lasso(15, 0.1, 0.2)
+    ),
     f"{SELECTION} algo.local_iterations=2 algo.feature_penalty=0.01": lambda model, batches: less(
         model, batches, 2, 10, Lasso(10, 0.1, 0.02), Lasso(15, 0.1, 0.01)
     ),

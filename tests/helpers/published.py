@@ -170,6 +170,9 @@ def less(
         losses.append(model.loss(known, ids).item())
         shrink(model.server, components, local, lambda known=known, ids=ids: model.loss(known, ids))
     kept = (first_weight(model.server) != 0).any(0).split([block.shape[1] for block in sent])
+    for party, left in zip(model.parties, kept, strict=True):
+        if isinstance(party, nn.Linear):
+            first_weight(party).data[~left] = 0
     for _ in range(features.steps):
         ids = next(rest)
         losses.append(loss_of(model, ids))

@@ -57,7 +57,7 @@ class Selection:
 
     def __init__(self, name: str, model: nn.Module, trainer: Trainer, optimizer: LocalOptimizer) -> None:
         self._trainer, self._optimizer = trainer, optimizer
-        first, _ = split_linear(model)
+        first, rest = split_linear(model)
         places = [place for place, param in enumerate(trainer.params) if first is not None and param is first.weight]
         if not places:
             raise ConfigError(
@@ -65,6 +65,14 @@ class Selection:
                 " none that is trained; expected one such as mlp or linear"
             )
         (self._place,) = places
+        self._is_all = rest is None
+
+    def leave_out(self, kept_o: BoolArray) -> None:
+        """Take the outputs [o] that nobody uses from a model that is one layer: no input is kept for them."""
+        if self._is_all:
+            weight_oi = self._trainer.params[self._place]
+            with torch.no_grad():
+                weight_oi[torch.from_numpy(~kept_o).to(weight_oi.device)] = 0
 
     def dropping(self, penalty: float) -> Trainer:
         """Return what drops inputs."""

@@ -46,6 +46,7 @@ class SelectingParty(ApartParty):
 
     def _keep(self, kept_o: BoolArray) -> None:
         if self._kept_o is None:
+            self._selection.leave_out(kept_o)
             self.trainer = self._selection.after()
         self._kept_o = np.array(kept_o)
 
