@@ -127,7 +127,9 @@ def test_nobody_waits_for_the_absent() -> None:
     assert [plan.duration_units for plan in plans] == [10, 10, 10, 5, 40]
 
 
-@pytest.mark.parametrize("more", ["missing.fraction={a:0.4}", "labels_at=b", "frozen=[b]", "dataset.replacement=true"])
+@pytest.mark.parametrize(
+    "more", ["missing.fraction={a:0.4}", "labels_at=b", "labels_at=+boss", "frozen=[b]", "dataset.replacement=true"]
+)
 def test_hosts_give_the_numbers_of_one_process(more: str, compose_small: Compose) -> None:
     words = ("algo=bsvfl", "model.dropout=0.2", "network.top_k=0.4", "network.t_comm={a:30,default:3}")
     sample = () if "labels" in more else ("absence.sample=2",)

@@ -219,7 +219,7 @@ def test_others_are_replayed(algo: str, start: Start, undisturbed: Callable[...,
     assert summary(tmp_path / "again")["model_digest"] == summary(expected)["model_digest"]
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("algo", [*ALGORITHMS, "bsvfl"])
 def test_more_time_may_be_wished(algo: str, start: Start, undisturbed: Callable[..., Path], tmp_path: Path) -> None:
     """Also time in which nobody gets done, and a party's turn that did not fit before."""
     words = (f"algo={algo}", "rounds=null", "speeds=google_mean", "network.t_comm={a:5,b:17,c:1}", "timeout=20")
