@@ -21,7 +21,7 @@ def python(script: str) -> str:
 def test_importing_flexray_is_quick_and_imports_nothing_large() -> None:
     script = (
         "import sys, time; began = time.perf_counter(); import flexray; took_s = time.perf_counter() - began;"
-        f"print(took_s < 0.2, flexray.__version__, sorted({{*sys.modules}} & set({HEAVY})), 'simulate' in dir(flexray))"
+        f"print(took_s < 0.5, flexray.__version__, sorted({{*sys.modules}} & set({HEAVY})), 'simulate' in dir(flexray))"
     )
     assert python(script) == f"True {flexray.__version__} [] True\n"
 

@@ -15,8 +15,8 @@ UNKNOWN = {
     "server=": "server: unknown choice ''; expected one of: laser, linear, mlp",
     "optimizer=momentun": "optimizer: unknown choice 'momentun'; did you mean 'momentum'?",
     "hydra/launcher=slurm": "hydra/launcher: unknown choice 'slurm'",
-    "algo=null": "algo: unknown choice 'null'; expected one of: adaptive, cvfl, ",
-    "algo=3": "algo: unknown choice '3'; expected one of: adaptive, cvfl, ",
+    "algo=null": "algo: unknown choice 'null'; expected one of: adaptive, bsvfl, cvfl, ",
+    "algo=3": "algo: unknown choice '3'; expected one of: adaptive, bsvfl, cvfl, ",
     "algo=[flex,vafl]": "algo: expected one choice",
     "experiment=mosi": "experiment: expected +experiment=NAME, with a plus; one of: ",
     "algos=flex": "algos: unknown key; did you mean 'algo'?",
@@ -53,7 +53,7 @@ UNKNOWN = {
     "parties.1.optimizer=SGD": "parties.1.optimizer: unknown choice 'SGD'; did you mean 'sgd'?",
     "parties.server.model=lstm": "parties.server.model: unknown choice 'lstm'; expected one of: laser, linear, mlp",
     "parties.upper_left.model={9:1}": "parties.upper_left.model.9: expected the name of an argument, got 9",
-    "algo=[1]": "algo: unknown choice '[1]'; expected one of: adaptive, cvfl, ",
+    "algo=[1]": "algo: unknown choice '[1]'; expected one of: adaptive, bsvfl, cvfl, ",
     "cluster=[[1]]": "cluster: unknown choice '[[1]]'; expected one of: inline, local, ",
     "model=[-1,1]": "model: unknown choice '[-1, 1]'; expected one of: bert, cnn, ",
     "optimizer=SGD": "optimizer: unknown choice 'SGD'; did you mean 'sgd'?",
@@ -125,7 +125,7 @@ def test_a_sweep_over_a_choice_that_does_not_exist_starts_no_job(command, tmp_pa
 def test_help_names_groups_and_common_keys(command):
     outcome = command("--help", "algo=vafl")
     assert outcome.status == 0
-    for line in ("algo: adaptive, cvfl, ", "dataset: bundle, ", "rounds, epochs, max_time", "dataset.path", "VAFL"):
+    for line in ("algo: adaptive, bsvfl, cvfl, ", "dataset: bundle, ", "rounds, epochs, max_time", "dataset.path", "VAFL"):
         assert line in outcome.text
     assert outcome.text.count("hydra/") == outcome.text.count("hydra/launcher=ray") == 1  # none of Hydra's own groups
     lines = [line for line in outcome.text.splitlines() if not line.startswith("experiment: ")]  # there are many
