@@ -6,7 +6,8 @@ Shapes: b = samples of a batch, o = the party's embedding width.
 from __future__ import annotations
 
 from collections import deque
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from typing_extensions import override
@@ -23,7 +24,8 @@ GRADIENTS = "gradients."
 """Prefix of the gradients along which a party has not stepped yet, by round, in what is saved of it."""
 
 
-class Waiting(NamedTuple):
+@dataclass(frozen=True)
+class Waiting:
     """A gradient [b, o], and what the party has of its batch.
 
     Args:
