@@ -125,7 +125,13 @@ def test_a_sweep_over_a_choice_that_does_not_exist_starts_no_job(command, tmp_pa
 def test_help_names_groups_and_common_keys(command):
     outcome = command("--help", "algo=vafl")
     assert outcome.status == 0
-    for line in ("algo: adaptive, bsvfl, cvfl, ", "dataset: bundle, ", "rounds, epochs, max_time", "dataset.path", "VAFL"):
+    for line in (
+        "algo: adaptive, bsvfl, cvfl, ",
+        "dataset: bundle, ",
+        "rounds, epochs, max_time",
+        "dataset.path",
+        "VAFL",
+    ):
         assert line in outcome.text
     assert outcome.text.count("hydra/") == outcome.text.count("hydra/launcher=ray") == 1  # none of Hydra's own groups
     lines = [line for line in outcome.text.splitlines() if not line.startswith("experiment: ")]  # there are many

@@ -48,6 +48,9 @@ def test_medians_and_what_is_left() -> None:
     assert found.participants["b"]["turn_s"] == pytest.approx(0.04 - 0.006 - 0.001 - 0.0002)
     assert found.round_s == pytest.approx(0.032 - (0.021 + 0.004) - (0.001 + 0.002))
     assert (found.evaluation_s, found.machines, found.about["batch_sizes"]) == (0.1, {}, [8])
+    title, first = (line.split() for line in repr(found).splitlines()[:2])
+    assert title == ["milliseconds", "iteration", "spread", "together", "first", "embedding", "turn", "link"]
+    assert first == ["a", "11.000", "91", "%", "11.000", "12.000", "3.000", "17.960", "1.040"]
 
 
 def test_what_the_driver_and_messages_take_is_no_partys_own(tmp_path: Path) -> None:

@@ -17,6 +17,12 @@ HEAD = """# Seconds of these machines, for python -m flexray.run speeds=measured
 # Numbers may be changed by hand; docs/time.md says what each is.
 """
 
+COLUMNS = {
+    "iteration": "iteration_s", "spread": "spread", "together": "together_s", "first": "first_s",
+    "embedding": "embedding_s", "turn": "turn_s",
+}  # fmt: skip
+"""Titles of what is printed of participants, and the keys, as far as one of them has them."""
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -71,17 +77,13 @@ class Calibration:
 
     def _rows(self) -> Iterator[str]:
         """Yield a table, in milliseconds."""
-        columns = ("iteration_s", "first_s", "embedding_s", "turn_s")
-        width = max(map(len, self.participants))
-        yield f"{'milliseconds':{max(width, 12)}}  iteration  spread    first  embedding     turn     link"
+        columns = {title: key for title, key in COLUMNS.items() if any(key in p for p in self.participants.values())}
+        width = max(12, *map(len, self.participants))
+        yield f"{'milliseconds':{width}}" + "".join(f"{title:>11}" for title in (*columns, "link"))
         for name, own in self.participants.items():
-            numbers = [_ms(own.get(column)) for column in columns]
-            link = _ms(self.network["t_comm"].get(name))
-            spread = f"{100 * own.get('spread', 0.0):.0f} %"
-            yield (
-                f"{name:{max(width, 12)}}  {numbers[0]:>9}  {spread:>6}  {numbers[1]:>7}  {numbers[2]:>9}"
-                f"  {numbers[3]:>7}  {link:>7}"
-            )
+            cells = [_percent(own.get(key)) if key == "spread" else _ms(own.get(key)) for key in columns.values()]
+            cells.append(_ms(self.network["t_comm"].get(name)))
+            yield f"{name:{width}}" + "".join(f"{cell:>11}" for cell in cells)
         yield (
             f"a round besides: {_ms(self.round_s)}; the driver in a turn: {_ms(self.driver_s)};"
             f" an evaluation, not counted: {_ms(self.evaluation_s)}"
@@ -89,6 +91,10 @@ class Calibration:
         for name, node in self.machines.items():
             yield f"{name}: {node['cores']:g} cores for all participants there, who wait for one another"
         yield f"load: {self.about['load']}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"
 
 
 def _ms(seconds: Any) -> str:
