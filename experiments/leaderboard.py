@@ -264,8 +264,7 @@ def write(entries: Sequence[Entry], cells: Sequence[Sequence[Cell]], out: Path) 
     results = {key: {algo: result for algo, (_, result) in lines.items()} for key, lines in found.items()}
     titles = {data: f"{data}, to {DATA[data].target:g}" for data, _ in found}
     for name, panels in {"leaderboard": titles, **{data: {data: title} for data, title in titles.items()}}.items():
-        for form in ("svg", "png"):
-            draw_board(results, list(order), panels, out / f"{name}.{form}")
+        draw_board(results, list(order), panels, [out / f"{name}.{form}" for form in ("svg", "png")])
     (out / "leaderboard.md").write_text(f"{text}\n", encoding="utf-8", newline="\n")
     tables_too = ("dataset.path",) if any(DATA[entry.data].table for entry in entries) else ()
     report = make_report(list(itertools.chain(*there.values())), Wanted(by=(*tables_too, "speeds", "algo")))

@@ -6,20 +6,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexray.core.legends import legend_below, save_figure
-from flexray.report.plots import COLOURS, UNDATED
+from flexray.core.legends import legend_below
+from flexray.report.plots import COLOURS, MARKS, STYLE, save
 from flexray.report.statistics import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MARKS = ("o", "s", "^")
 BEHIND = 1.05
 """Where a mark stands that has no time, as a share of the axis."""
 
 
 def draw_board(
-    found: Mapping[tuple[str, str], Mapping[str, Result]], order: Sequence[str], titles: Mapping[str, str], path: Path
+    found: Mapping[tuple[str, str], Mapping[str, Result]],
+    order: Sequence[str],
+    titles: Mapping[str, str],
+    paths: Sequence[Path],
 ) -> None:
     """Draw a panel per data set: a row per algorithm, a mark per system, mean and deviation of the time to the target.
 
@@ -29,15 +31,15 @@ def draw_board(
         found: Results by data set and system, then by algorithm.
         order: The algorithms, best first.
         titles: Data sets to draw, and what stands above each.
-        path: The file, PNG or SVG.
+        paths: The files, by format.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
     looks: dict[str, dict[str, Any]] = {}
     for system in dict.fromkeys(system for _, system in found):
-        looks[system] = {"color": COLOURS[len(looks)], "marker": MARKS[len(looks) % len(MARKS)], "markersize": 4.5}
-    with matplotlib.rc_context({"svg.hashsalt": "flexray", "svg.fonttype": "none", "font.size": 9}):
+        looks[system] = {"color": COLOURS[len(looks)], "marker": MARKS[1 + len(looks)], "markersize": 4.5}
+    with matplotlib.rc_context(STYLE):
         across = min(3, len(titles))
         down = -(-len(titles) // across)
         picture = Figure(figsize=(max(6.4, 3.4 * across), down * (0.9 + 0.22 * len(order))), layout="constrained")
@@ -49,9 +51,8 @@ def draw_board(
             axes.set_visible(False)
         handles = [grid.flat[0].plot([], [], linestyle="none", **look)[0] for look in looks.values()]
         legend_below(picture, handles, list(looks))
-        picture.draw_without_rendering()
-        picture.set_layout_engine("none")
-        save_figure(picture, path, 160, UNDATED[path.suffix[1:]])
+        for _ in save(picture, paths):
+            pass
 
 
 def _panel(

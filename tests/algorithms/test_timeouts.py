@@ -110,7 +110,7 @@ def test_the_absent_and_the_frozen_do_not_count() -> None:
 def test_what_a_round_of_measured_seconds_takes_besides_counts_as_messages_do() -> None:
     def timeout(round_s: float) -> float | None:
         places = (0, 1, 2, 3)
-        measured = Measured(BASE, BASE, (0.0,) * 4, BASE, round_s, places, places, (float("inf"),) * 4)
+        measured = Measured(BASE, BASE, (0.0,) * 4, (0.0,) * 4, BASE, round_s, places, places, (float("inf"),) * 4)
         return chosen(FlexVFL(system(t_comm=0.0, measured=measured))).timeout_units
 
     assert (timeout(0.0), timeout(10.0)) == (4.0, 20.0)

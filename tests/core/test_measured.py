@@ -11,6 +11,7 @@ from flexray.core.measured import NO_WAIT, Measured
 ALONE = Measured(
     iteration_s=(0.01, 0.02, 0.005),
     first_s=(0.015, 0.02, 0.005),
+    together_s=(0.0, 0.0, 0.0),
     embedding_s=(0.004, 0.002, 0.0),
     turn_s=(0.02, 0.03, 0.01),
     round_s=0.001,

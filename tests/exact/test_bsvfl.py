@@ -7,32 +7,17 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from torch.nn.functional import cross_entropy
 
 from flexray.algorithms.base import Moment, System
 from flexray.algorithms.bsvfl import BSVFL
 from flexray.algorithms.checked import plan_round
 from flexray.core.errors import ConfigError
-from flexray.data.batches import BatchStream
 from flexray.engine.driver.base import CODEC
 from flexray.optimizers import LocalSGD
 from helpers.jobs import Compose, Run
 from helpers.pipeline import Pipeline
-from helpers.published import Split
-from helpers.reference import Rates, Rule
-from helpers.reference_cases import (
-    BATCH,
-    LR,
-    PACE,
-    SEED,
-    SERVERS,
-    assert_same_parameters,
-    copies,
-    ids_of,
-    overrides,
-    participants,
-    world_of,
-)
+from helpers.published_cases import case_of
+from helpers.reference_cases import PACE
 from helpers.several_hosts import assert_same_on_hosts
 from helpers.small import ended, rounds_of
 
@@ -46,23 +31,17 @@ ROUNDS = 50
 def test_fifty_rounds_are_those_of_a_pipeline(
     bound: int, local: int, t_comm: tuple[int, ...], compose_job: Compose, run_inline: Run, bundle: Path
 ) -> None:
-    rules = [Rule()] * 4
     pace = replace(PACE, t_comm=tuple(map(Fraction, t_comm)))
-    words = ("algo=bsvfl", f"algo.local_iterations={local}", f"algo.max_staleness={bound}", f"rounds={ROUNDS}")
-    given = overrides(bundle, words[0], pace, Rates(LR))
-    job = compose_job(*given, *words[1:], server=SERVERS["mlp"], parties=participants(rules))
-    world = world_of(job.experiment, bundle, rules, cross_entropy)
-    starts, ids = copies(world), ids_of(BatchStream(len(world.labels), BATCH, SEED))
+    words = ("algo=bsvfl", f"algo.local_iterations={local}", f"algo.max_staleness={bound}")
+    case = case_of(compose_job, bundle, words, pace=pace)
     units = [float(local * base / (1 - used)) for base, used in zip(pace.base, pace.utilization, strict=True)]
-    model = Split(world.parties, world.server, world.features, world.labels, LR)
-    pipeline = Pipeline(model, [ids(r) for r in range(ROUNDS)], local, bound, units, [t / 2 for t in t_comm])
-    records = run_inline(job)
+    pipeline = Pipeline(case.model, case.batches, local, bound, units, [t / 2 for t in t_comm])
+    records = run_inline(case.job)
+    case.assert_same(records, pipeline.losses)
     rounds = rounds_of(records)
-    assert [record.train_loss for record in rounds] == pytest.approx(pipeline.losses, rel=1e-10)
     assert [record.sim_time for record in rounds] == pytest.approx(pipeline.ends, rel=1e-12)
     assert [record.staleness for record in rounds] == pipeline.ages
     assert max(map(max, pipeline.ages)) == bound
-    assert_same_parameters(ended(records), world.models(), starts)
 
 
 def test_without_staleness_it_is_fedbcd(compose_small: Compose, run_inline: Run) -> None:

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from flexray.core.errors import ConfigError
 from flexray.core.links import Wire
 from flexray.core.messages import Snapshot
-from flexray.data.batches import BatchStream
 from flexray.engine.driver.make import make_driver
 from flexray.engine.driver.snapshots import Saves
 from flexray.engine.hosts.inline import InProcess, borrowed_torch
@@ -24,20 +22,8 @@ from flexray.engine.parties.last_sent import LastSent
 from flexray.engine.parties.silo import clients_of
 from helpers.jobs import Compose, Run
 from helpers.published import Lasso, Split, cvfl, efvfl, fedbcd, fedonce, less, quantized, split_learning, tdcd, top_k
-from helpers.reference import Rates, Rule
-from helpers.reference_cases import (
-    BATCH,
-    LR,
-    PACE,
-    SEED,
-    SERVERS,
-    assert_same_parameters,
-    copies,
-    ids_of,
-    overrides,
-    participants,
-    world_of,
-)
+from helpers.published_cases import case_of
+from helpers.reference_cases import SEED, SERVERS
 from helpers.several_hosts import assert_same_on_hosts
 from helpers.small import FIELD, ended, rounds_of
 
@@ -107,18 +93,9 @@ LESS = (
 def test_fifty_rounds_are_those_of_the_paper(
     words: str, server: str, compose_job: Compose, run_inline: Run, bundle: Path
 ) -> None:
-    rules = [Rule()] * 4
-    first, *more = words.split()
-    given = overrides(bundle, first, PACE, Rates(LR))
-    job = compose_job(*given, f"rounds={ROUNDS}", *more, server=SERVERS[server], parties=participants(rules))
-    world = world_of(job.experiment, bundle, rules, cross_entropy)
-    starts, ids = copies(world), ids_of(BatchStream(len(world.labels), BATCH, SEED))
-    losses = PUBLISHED[words](
-        Split(world.parties, world.server, world.features, world.labels, LR), [ids(r) for r in range(ROUNDS)]
-    )
-    records = run_inline(job)
-    assert [record.train_loss for record in rounds_of(records)] == pytest.approx(losses, rel=1e-10)
-    assert_same_parameters(ended(records), world.models(), starts)
+    case = case_of(compose_job, bundle, words.split(), server)
+    losses = PUBLISHED[words](case.model, case.batches)
+    case.assert_same(run_inline(case.job), losses)
 
 
 def test_rounds_wait_for_everybodys_iterations(compose_small: Compose, run_inline: Run) -> None:

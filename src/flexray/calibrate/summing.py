@@ -109,6 +109,7 @@ def _measured(timings: Timings, turn_links: Sequence[float], crowded: Mapping[in
     return Measured(
         iteration_s=tuple(iteration),
         first_s=tuple(first),
+        together_s=together,
         embedding_s=(*embedding, 0.0),
         turn_s=(*turns, answer),
         round_s=0.0,
@@ -116,7 +117,6 @@ def _measured(timings: Timings, turn_links: Sequence[float], crowded: Mapping[in
         machine=machine,
         cores=tuple(cores.get(m, NO_WAIT) for m in range(max(machine) + 1)),
         driver_s=driver,
-        together_s=together,
     )
 
 

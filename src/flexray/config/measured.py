@@ -140,6 +140,7 @@ def _measured(content: Mapping[str, Any], names: Sequence[str], batch_size: int 
     return Measured(
         iteration_s=iteration_s,
         first_s=tuple(s if f is None else f for f, s in zip(first, iteration_s, strict=True)),
+        together_s=tuple(s or 0.0 for s in together),
         embedding_s=embedding_s,
         turn_s=tuple(s if t is None else t for t, s in zip(turn, usual, strict=True)),
         round_s=not_negative("round_s", content.get("round_s", 0.0)),
@@ -147,7 +148,6 @@ def _measured(content: Mapping[str, Any], names: Sequence[str], batch_size: int 
         machine=_numbers(machine),
         cores=_cores(_section(content, "machines"), list(dict.fromkeys(machine))),
         driver_s=_driver_s(_section(content, "driver")),
-        together_s=tuple(s or 0.0 for s in together),
     )
 
 

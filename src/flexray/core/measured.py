@@ -23,6 +23,7 @@ class Measured:
     Args:
         iteration_s: A local iteration.
         first_s: The first local iteration of a round.
+        together_s: A local iteration while all others take theirs; 0: what follows from ``cores``.
         embedding_s: The embeddings of a batch; 0 for the server.
         turn_s: VAFL: a party's turn, from the server's answer to its next message; of the server: its answer.
         round_s: What a round takes beside local iterations, embeddings and links.
@@ -30,11 +31,11 @@ class Measured:
         machine: Number of the machine on which each lives.
         cores: Cores of every machine; infinite where nobody waits for one.
         driver_s: VAFL: what the driver, which handles one turn after another, is busy with each; 0: with none.
-        together_s: A local iteration while all others take theirs; 0, or no list: what follows from ``cores``.
     """
 
     iteration_s: tuple[float, ...]
     first_s: tuple[float, ...]
+    together_s: tuple[float, ...]
     embedding_s: tuple[float, ...]
     turn_s: tuple[float, ...]
     round_s: float
@@ -42,7 +43,6 @@ class Measured:
     machine: tuple[int, ...]
     cores: tuple[float, ...]
     driver_s: float = 0.0
-    together_s: tuple[float, ...] = ()
 
     @cached_property
     def _by_process(self) -> tuple[tuple[int, ...], ...]:
@@ -55,7 +55,7 @@ class Measured:
         before = self.iteration_s
         first = [f if s == b else s for f, s, b in zip(self.first_s, iteration_s, before, strict=True)]
         turn = [max(0.0, t + s - b) for t, s, b in zip(self.turn_s, iteration_s, before, strict=True)]
-        together = [t * s / b for t, s, b in zip(self.together_s, iteration_s, before, strict=False)]
+        together = [t * s / b for t, s, b in zip(self.together_s, iteration_s, before, strict=True)]
         return replace(
             self, iteration_s=tuple(iteration_s), first_s=tuple(first), turn_s=tuple(turn), together_s=tuple(together)
         )
@@ -65,7 +65,7 @@ class Measured:
         busy = [1.0 if any(not frozen[k] for k in own) else 0.0 for own in self._by_process]
         crowding = self._crowding(busy)
         usual = [s * crowding[m] for s, m in zip(self.iteration_s, self.machine, strict=True)]
-        return tuple(t or s for t, s in zip(self.together_s or usual, usual, strict=True))
+        return tuple(t or s for t, s in zip(self.together_s, usual, strict=True))
 
     def round_seconds(
         self, tau: Sequence[int], share: Sequence[float], least_s: float, absent: frozenset[int] = frozenset(),

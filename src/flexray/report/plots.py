@@ -30,6 +30,8 @@ STYLES: tuple[Any, ...] = (
 MARKS = ("", "o", "s", "^", "D", "v", "P", "X")
 SEGMENT = 4.0
 """Length, in line widths, of the stretches in which equal lines are visible in turn."""
+STYLE: Any = {"svg.hashsalt": "flexray", "svg.fonttype": "none", "font.size": 9}
+"""Texts stay texts in SVG, which makes files small; a fixed salt gives the same ids every time."""
 UNDATED = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
 LOSS = "train_loss"
 
@@ -46,8 +48,7 @@ def draw_all(results: Sequence[Result], folder: Path, axes: Sequence[str], forma
     import matplotlib
 
     groups = [result.group for result in results]
-    # Texts stay texts in SVG, which makes files small; a fixed salt gives the same ids every time.
-    with matplotlib.rc_context({"svg.hashsalt": "flexray", "svg.fonttype": "none", "font.size": 9}):
+    with matplotlib.rc_context(STYLE):
         for name, metric in (("target", None), (LOSS, LOSS)):
             for axis in axes:
                 yield from _draw(groups, metric, axis, [folder / f"{name}_by_{axis}.{form}" for form in formats])
@@ -55,8 +56,16 @@ def draw_all(results: Sequence[Result], folder: Path, axes: Sequence[str], forma
 
 def _draw(groups: Sequence[Group], metric: str | None, axis: str, paths: Sequence[Path]) -> Iterator[Path]:
     picture = draw(groups, metric, axis)
-    if picture is None:
-        return
+    if picture is not None:
+        yield from save(picture, paths)
+
+
+def save(picture: Figure, paths: Sequence[Path]) -> Iterator[Path]:
+    """Write a figure to files of several formats.
+
+    Raises:
+        DataError: A file cannot be written.
+    """
     picture.draw_without_rendering()
     picture.set_layout_engine("none")  # lay out once for all formats
     for path in paths:
